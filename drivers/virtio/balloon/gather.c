@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Pages on their way from the allocator into a batch.
+ *
+ * A host that backs the guest with 2 MiB pages gets one back only when all of
+ * its 512 PFNs follow each other in one buffer. The allocator hands out
+ * neighbours mostly one after the other, but it switches between blocks, and a
+ * batch may be full in the middle of one. So pages are noted as runs, each
+ * within one group; a closed batch names its runs in the order of their
+ * addresses, and the group that is still being filled when the batch is full
+ * is left for the next one.
+ */
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/sort.h>
+
+#include "virtio_balloon.h"
+
+/**
+ * virtio_balloon_gather_init() - start with nothing gathered
+ * @gather: to be initialised
+ * @max_runs: runs a batch may consist of
+ *
+ * Context: may sleep.
+ * Return: 0 or -ENOMEM.
+ */
+int virtio_balloon_gather_init(struct virtio_balloon_gather *gather,
+			       unsigned int max_runs)
+{
+	INIT_LIST_HEAD(&gather->pages);
+	gather->count = 0;
+	gather->nr_runs = 0;
+	gather->max_runs = max_runs;
+	gather->runs = kvmalloc_array(max_runs, sizeof(*gather->runs),
+				      GFP_KERNEL);
+	return gather->runs ? 0 : -ENOMEM;
+}
+
+/**
+ * virtio_balloon_gather_exit() - undo virtio_balloon_gather_init()
+ * @gather: empty, or zeroed memory that was never initialised
+ */
+void virtio_balloon_gather_exit(struct virtio_balloon_gather *gather)
+{
+	kvfree(gather->runs);
+	gather->runs = NULL;
+}
+
+static bool virtio_balloon_same_group(unsigned long a, unsigned long b)
+{
+	return a / VIRTIO_BALLOON_GROUP == b / VIRTIO_BALLOON_GROUP;
+}
+
+/* Append a page to the last run, or begin a new one. */
+static void virtio_balloon_gather_note(struct virtio_balloon_gather *gather,
+				       unsigned long pfn)
+{
+	struct virtio_balloon_run *run;
+
+	if (gather->nr_runs) {
+		run = &gather->runs[gather->nr_runs - 1];
+		if (run->pfn + run->count == pfn &&
+		    virtio_balloon_same_group(run->pfn, pfn)) {
+			run->count++;
+			return;
+		}
+	}
+	run = &gather->runs[gather->nr_runs++];
+	run->pfn = pfn;
+	run->count = 1;
+}
+
+/**
+ * virtio_balloon_gather_add() - take pages that were just allocated
+ * @gather: with room for a run for each page (nr_runs, max_runs)
+ * @pages: guest pages, the most recent first, linked by page->lru; left empty
+ */
+void virtio_balloon_gather_add(struct virtio_balloon_gather *gather,
+			       struct list_head *pages)
+{
+	struct page *page;
+
+	list_for_each_entry_reverse(page, pages, lru) {
+		virtio_balloon_gather_note(gather, page_to_pfn(page));
+		gather->count++;
+	}
+	list_splice_init(pages, &gather->pages);
+}
+
+/**
+ * virtio_balloon_gather_release() - give gathered pages back
+ * @gather: left empty
+ *
+ * Context: may sleep. The host knows nothing of these pages.
+ */
+void virtio_balloon_gather_release(struct virtio_balloon_gather *gather)
+{
+	put_pages_list(&gather->pages);
+	gather->count = 0;
+	gather->nr_runs = 0;
+}
+
+/**
+ * virtio_balloon_cut() - move the first pages of a list to another
+ * @pages: a list of at least @count guest pages, linked by page->lru
+ * @head: where they go, in the same order; what it held is lost
+ * @count: guest pages
+ */
+void virtio_balloon_cut(struct list_head *pages, struct list_head *head,
+			unsigned int count)
+{
+	struct list_head *last = pages;
+
+	while (count--)
+		last = last->next;
+	list_cut_position(head, pages, last);
+}
+
+/*
+ * How many of the runs to post: all but those of the group that is still
+ * being filled, if there are others.
+ */
+static unsigned int
+virtio_balloon_gather_settled(const struct virtio_balloon_gather *gather)
+{
+	unsigned long group = gather->runs[gather->nr_runs - 1].pfn;
+	unsigned int n = gather->nr_runs, count = 0;
+
+	while (n && virtio_balloon_same_group(gather->runs[n - 1].pfn, group))
+		count += gather->runs[--n].count;
+	return n && count < VIRTIO_BALLOON_GROUP ? n : gather->nr_runs;
+}
+
+static int virtio_balloon_run_cmp(const void *a, const void *b)
+{
+	const struct virtio_balloon_run *x = a, *y = b;
+
+	return x->pfn < y->pfn ? -1 : 1;
+}
+
+/**
+ * virtio_balloon_add_pfns() - name consecutive guest pages in a batch
+ * @vdev: the device, for its byte order
+ * @batch: IDLE, with room for @count more guest pages
+ * @pfn: first guest page frame
+ * @count: guest pages
+ *
+ * One entry of 32 bits for each 4096 bytes [VB-O9].
+ */
+void virtio_balloon_add_pfns(struct virtio_device *vdev,
+			     struct virtio_balloon_batch *batch,
+			     unsigned long pfn, unsigned int count)
+{
+	__virtio32 *pfns = batch->pfns + batch->count * VIRTIO_BALLOON_UNITS;
+	u32 unit = pfn * VIRTIO_BALLOON_UNITS;
+	unsigned int i;
+
+	for (i = 0; i < count * VIRTIO_BALLOON_UNITS; i++)
+		pfns[i] = cpu_to_virtio32(vdev, unit + i);
+	batch->count += count;
+}
+
+/**
+ * virtio_balloon_gather_close() - turn what was gathered into a batch
+ * @gather: not empty; keeps the group that is still being filled, if any
+ * @vdev: the device, for its byte order
+ * @batch: IDLE; gets the pages and their PFNs, sorted by address. It has room
+ *         for all that is gathered.
+ * @last: nothing will follow: keep nothing back
+ */
+void virtio_balloon_gather_close(struct virtio_balloon_gather *gather,
+				 struct virtio_device *vdev,
+				 struct virtio_balloon_batch *batch, bool last)
+{
+	unsigned int settled, kept = 0, r;
+	LIST_HEAD(tail);
+
+	settled = last ? gather->nr_runs : virtio_balloon_gather_settled(gather);
+	for (r = settled; r < gather->nr_runs; r++)
+		kept += gather->runs[r].count;
+	virtio_balloon_cut(&gather->pages, &tail, kept);
+	list_splice_init(&gather->pages, &batch->pages);
+	list_splice(&tail, &gather->pages);
+
+	sort(gather->runs, settled, sizeof(*gather->runs),
+	     virtio_balloon_run_cmp, NULL);
+	for (r = 0; r < settled; r++)
+		virtio_balloon_add_pfns(vdev, batch, gather->runs[r].pfn,
+					gather->runs[r].count);
+
+	gather->nr_runs -= settled;
+	gather->count = kept;
+	memmove(gather->runs, gather->runs + settled,
+		gather->nr_runs * sizeof(*gather->runs));
+}

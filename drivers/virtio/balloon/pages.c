@@ -1,0 +1,699 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Inflate, deflate and page migration: moves guest pages between the page
+ * allocator and the host until the balloon is as large as the host asks.
+ *
+ * The work item makes moves (virtio_balloon_move()) for a slice of time or
+ * until there is none to make, and then arranges to be woken: by an answer, by
+ * a new target, or by the clock. Which move comes next depends on nothing but
+ * counters, so that it can be stopped and taken up again anywhere:
+ *
+ *   balloon larger than the target             deflate, even during inflation
+ *   deflated pages unanswered                  no inflation [VB-O5]
+ *   balloon and inflating below the target     inflate
+ *   otherwise                                  wait for answers, or rest
+ *
+ * A target that is no multiple of the page size is rounded down, so that the
+ * balloon settles.
+ */
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/virtio_config.h>
+#include <linux/vmstat.h>
+
+#include "virtio_balloon.h"
+
+/* How long the work item moves pages before it lets others run */
+#define VIRTIO_BALLOON_SLICE		(HZ / 10)
+/* How often the host is told of progress, at least */
+#define VIRTIO_BALLOON_TELL		(HZ / 10)
+/* Pause after memory could not be had: from, to */
+#define VIRTIO_BALLOON_RETRY_MIN	(HZ / 5)
+#define VIRTIO_BALLOON_RETRY_MAX	(10 * HZ)
+/* Pause while migration has all the pages that are to be deflated */
+#define VIRTIO_BALLOON_ISOLATED		(HZ / 50 + 1)
+/* How long a migration waits for the host */
+#define VIRTIO_BALLOON_PATIENCE		(2 * HZ)
+/* On the way down: silence after which the host is given up; time in all */
+#define VIRTIO_BALLOON_STOP_SILENCE	HZ
+#define VIRTIO_BALLOON_STOP_MAX		(3 * HZ)
+
+/**
+ * enum virtio_balloon_move - outcome of an attempt to move pages
+ * @VIRTIO_BALLOON_MOVED: something was moved; there may be more to do
+ * @VIRTIO_BALLOON_AT_HOST: it is the host's turn
+ * @VIRTIO_BALLOON_AT_MIGRATION: the pages to deflate are being migrated
+ * @VIRTIO_BALLOON_AT_ALLOCATOR: no memory to inflate with, for now
+ * @VIRTIO_BALLOON_AT_TARGET: the balloon is as large as asked
+ */
+enum virtio_balloon_move {
+	VIRTIO_BALLOON_MOVED,
+	VIRTIO_BALLOON_AT_HOST,
+	VIRTIO_BALLOON_AT_MIGRATION,
+	VIRTIO_BALLOON_AT_ALLOCATOR,
+	VIRTIO_BALLOON_AT_TARGET,
+};
+
+static struct virtio_balloon_batch *
+virtio_balloon_idle_batch(struct virtio_balloon *vb, unsigned int first,
+			  unsigned int end)
+{
+	unsigned int b;
+
+	for (b = first; b < end; b++)
+		if (READ_ONCE(vb->batches[b].state) == VIRTIO_BALLOON_IDLE)
+			return &vb->batches[b];
+	return NULL;
+}
+
+/* A batch for the work item, which alone takes these. */
+static struct virtio_balloon_batch *
+virtio_balloon_move_batch(struct virtio_balloon *vb)
+{
+	return virtio_balloon_idle_batch(vb, 0, VIRTIO_BALLOON_MOVES);
+}
+
+/* A batch of one page for a migration. */
+static struct virtio_balloon_batch *
+virtio_balloon_migration_batch(struct virtio_balloon *vb)
+{
+	lockdep_assert_held(&vb->migration);
+
+	return virtio_balloon_idle_batch(vb, VIRTIO_BALLOON_MOVES,
+					 VIRTIO_BALLOON_BATCHES);
+}
+
+/*
+ * Correct the managed pages of each zone, and MemTotal, for a list of pages:
+ * @sign is 1 when they come back to the guest and -1 when they leave it.
+ */
+static void virtio_balloon_account(struct list_head *pages, int sign)
+{
+	struct page *page, *first = NULL;
+	long count = 0;
+
+	list_for_each_entry(page, pages, lru) {
+		if (first && page_zone(page) != page_zone(first)) {
+			adjust_managed_page_count(first, sign * count);
+			count = 0;
+		}
+		if (!count++)
+			first = page;
+	}
+	if (count)
+		adjust_managed_page_count(first, sign * count);
+}
+
+/* Put inflated pages, all answered, on the balloon's list. */
+static void virtio_balloon_enqueue(struct virtio_balloon *vb,
+				   struct list_head *pages, unsigned int count)
+{
+	while (count) {
+		unsigned int n = min_t(unsigned long, count,
+				       VIRTIO_BALLOON_GROUP);
+		LIST_HEAD(some);
+
+		/* The list is enqueued with interrupts off: little at a time */
+		virtio_balloon_cut(pages, &some, n);
+		vb->pages += balloon_page_list_enqueue(&vb->info, &some);
+		count -= n;
+	}
+}
+
+/* Take up to @count pages off the balloon's list; returns how many. */
+static unsigned int virtio_balloon_dequeue(struct virtio_balloon *vb,
+					   struct list_head *pages,
+					   unsigned int count)
+{
+	unsigned int got = 0;
+	size_t n;
+
+	do {
+		n = min_t(size_t, count - got, VIRTIO_BALLOON_GROUP);
+		n = balloon_page_list_dequeue(&vb->info, pages, n);
+		got += n;
+	} while (n && got < count);
+	vb->pages -= got;
+	return got;
+}
+
+/* Let the guest use deflated pages. */
+static void virtio_balloon_release(struct list_head *pages)
+{
+	virtio_balloon_account(pages, 1);
+	put_pages_list(pages);
+}
+
+/*
+ * Deal with what the host has answered. The batch of a migration whose page
+ * is inflated, but whose migration has ended, is deflated again.
+ */
+static void virtio_balloon_complete(struct virtio_balloon *vb,
+				    struct virtio_balloon_batch *batch)
+{
+	bool inflate = batch->queue == VIRTIO_BALLOON_Q_INFLATE;
+
+	if (batch->page && inflate) {
+		virtio_balloon_post(vb, batch, VIRTIO_BALLOON_Q_DEFLATE);
+		return;
+	}
+	if (batch->page) {
+		put_page(batch->page);
+	} else if (inflate) {
+		vb->inflating -= batch->count;
+		virtio_balloon_account(&batch->pages, -1);
+		virtio_balloon_enqueue(vb, &batch->pages, batch->count);
+	} else {
+		virtio_balloon_release(&batch->pages);
+	}
+	virtio_balloon_recycle(vb, batch);
+}
+
+/* Take the host's answers and draw the conclusions. */
+static void virtio_balloon_settle(struct virtio_balloon *vb)
+{
+	struct virtio_balloon_batch *batch = vb->batches;
+
+	virtio_balloon_reap(vb);
+	for (; batch < vb->batches + VIRTIO_BALLOON_BATCHES; batch++)
+		if (virtio_balloon_is_due(vb, batch))
+			virtio_balloon_complete(vb, batch);
+}
+
+/* What the host asks for, in guest pages; the configuration is read if new. */
+static unsigned long virtio_balloon_target(struct virtio_balloon *vb)
+{
+	u32 units;
+
+	if (test_and_clear_bit(VIRTIO_BALLOON_TARGET_CHANGED, &vb->flags)) {
+		virtio_cread_le(vb->vdev, struct virtio_balloon_config,
+				num_pages, &units);
+		vb->target = units / VIRTIO_BALLOON_UNITS;
+		vb->retry_delay = 0;
+	}
+	return vb->target;
+}
+
+/* Tell the host the size of the balloon [VB-O8]: now and then, and at rest. */
+static void virtio_balloon_tell_actual(struct virtio_balloon *vb, bool at_rest)
+{
+	u32 actual = vb->pages * VIRTIO_BALLOON_UNITS;
+
+	if (actual == vb->actual)
+		return;
+	if (!at_rest &&
+	    time_before(jiffies, vb->actual_at + VIRTIO_BALLOON_TELL))
+		return;
+	virtio_cwrite_le(vb->vdev, struct virtio_balloon_config, actual,
+			 &actual);
+	vb->actual = actual;
+	vb->actual_at = jiffies;
+}
+
+/* Note that there is no memory, or that there is; one message for a change. */
+static void virtio_balloon_set_short(struct virtio_balloon *vb, bool is_short)
+{
+	if (vb->short_of_memory == is_short)
+		return;
+	vb->short_of_memory = is_short;
+	if (is_short)
+		dev_info(&vb->vdev->dev,
+			 "out of memory at %lu of %lu pages, trying on\n",
+			 vb->pages + vb->inflating, vb->target);
+	else
+		dev_info(&vb->vdev->dev, "no longer out of memory\n");
+}
+
+/* Pause before the next attempt to allocate, longer each time. */
+static void virtio_balloon_back_off(struct virtio_balloon *vb)
+{
+	vb->retry_delay = clamp_t(unsigned long, vb->retry_delay * 2,
+				  VIRTIO_BALLOON_RETRY_MIN,
+				  VIRTIO_BALLOON_RETRY_MAX);
+	vb->retry_at = jiffies + vb->retry_delay;
+}
+
+/* Whether there is something more urgent than inflation. */
+static bool virtio_balloon_interrupted(struct virtio_balloon *vb)
+{
+	return test_bit(VIRTIO_BALLOON_TARGET_CHANGED, &vb->flags) ||
+	       READ_ONCE(vb->stopping);
+}
+
+/*
+ * Allocate pages until @count are gathered. The host is kept busy meanwhile.
+ *
+ * Return: false if there is no more memory.
+ */
+static bool virtio_balloon_gather(struct virtio_balloon *vb, unsigned int count)
+{
+	const gfp_t gfp = balloon_mapping_gfp_mask() | __GFP_NOMEMALLOC |
+			  __GFP_NORETRY | __GFP_NOWARN;
+	struct virtio_balloon_gather *gather = &vb->gather;
+	LIST_HEAD(pages);
+
+	while (gather->count < count && gather->nr_runs < gather->max_runs) {
+		unsigned int n = min3((unsigned int)VIRTIO_BALLOON_GROUP,
+				      count - gather->count,
+				      gather->max_runs - gather->nr_runs);
+
+		if (virtio_balloon_interrupted(vb))
+			break;
+		if (!alloc_pages_bulk_list(gfp, n, &pages))
+			return false;
+		virtio_balloon_gather_add(gather, &pages);
+		virtio_balloon_reap(vb);
+		cond_resched();
+	}
+	return true;
+}
+
+/* Hand the gathered pages to the host. */
+static enum virtio_balloon_move
+virtio_balloon_post_gathered(struct virtio_balloon *vb,
+			     struct virtio_balloon_batch *batch, bool last)
+{
+	virtio_balloon_gather_close(&vb->gather, vb->vdev, batch, last);
+	if (virtio_balloon_post(vb, batch, VIRTIO_BALLOON_Q_INFLATE)) {
+		put_pages_list(&batch->pages);
+		batch->count = 0;
+		return VIRTIO_BALLOON_AT_HOST;
+	}
+	vb->inflating += batch->count;
+	return VIRTIO_BALLOON_MOVED;
+}
+
+/* Inflate by up to one batch; @want guest pages are missing in all. */
+static enum virtio_balloon_move virtio_balloon_inflate(struct virtio_balloon *vb,
+						       unsigned long want)
+{
+	struct virtio_balloon_batch *batch = virtio_balloon_move_batch(vb);
+	unsigned int count;
+	bool plenty;
+
+	if (!batch || !virtio_balloon_has_room(vb, VIRTIO_BALLOON_Q_INFLATE))
+		return VIRTIO_BALLOON_AT_HOST;
+	if (vb->retry_delay && time_before(jiffies, vb->retry_at))
+		return VIRTIO_BALLOON_AT_ALLOCATOR;
+
+	count = min_t(unsigned long, want, batch->capacity);
+	plenty = virtio_balloon_gather(vb, count);
+	if (virtio_balloon_interrupted(vb))
+		return VIRTIO_BALLOON_MOVED;
+	if (plenty) {
+		vb->retry_delay = 0;
+		return virtio_balloon_post_gathered(vb, batch, count == want);
+	}
+
+	virtio_balloon_back_off(vb);
+	virtio_balloon_set_short(vb, true);
+	if (vb->gather.count)
+		return virtio_balloon_post_gathered(vb, batch, true);
+	return VIRTIO_BALLOON_AT_ALLOCATOR;
+}
+
+/* Deflate by up to one batch; @want guest pages are too many in all. */
+static enum virtio_balloon_move virtio_balloon_deflate(struct virtio_balloon *vb,
+						       unsigned long want)
+{
+	struct virtio_balloon_batch *batch = virtio_balloon_move_batch(vb);
+	unsigned int count;
+	struct page *page;
+
+	if (!batch || !virtio_balloon_has_room(vb, VIRTIO_BALLOON_Q_DEFLATE))
+		return VIRTIO_BALLOON_AT_HOST;
+
+	count = min_t(unsigned long, want, batch->capacity);
+	count = virtio_balloon_dequeue(vb, &batch->pages, count);
+	if (!count)
+		return VIRTIO_BALLOON_AT_MIGRATION;
+
+	list_for_each_entry(page, &batch->pages, lru)
+		virtio_balloon_add_pfns(vb->vdev, batch, page_to_pfn(page), 1);
+	if (virtio_balloon_post(vb, batch, VIRTIO_BALLOON_Q_DEFLATE)) {
+		virtio_balloon_enqueue(vb, &batch->pages, count);
+		batch->count = 0;
+		return VIRTIO_BALLOON_AT_HOST;
+	}
+	if (!vb->must_tell_host)
+		virtio_balloon_release(&batch->pages);
+	return VIRTIO_BALLOON_MOVED;
+}
+
+/* Make the one move that is due, see the top of this file. */
+static enum virtio_balloon_move virtio_balloon_move(struct virtio_balloon *vb)
+{
+	unsigned long target = virtio_balloon_target(vb);
+	unsigned long committed = vb->pages + vb->inflating;
+
+	if (committed + vb->gather.count > target)
+		virtio_balloon_gather_release(&vb->gather);
+	if (committed >= target)
+		virtio_balloon_set_short(vb, false);
+
+	if (vb->pages > target)
+		return virtio_balloon_deflate(vb, vb->pages - target);
+	if (READ_ONCE(vb->rings[VIRTIO_BALLOON_Q_DEFLATE].posted))
+		return VIRTIO_BALLOON_AT_HOST;
+	if (committed < target)
+		return virtio_balloon_inflate(vb, target - committed);
+	return vb->inflating ? VIRTIO_BALLOON_AT_HOST : VIRTIO_BALLOON_AT_TARGET;
+}
+
+/* When the work item has to run again without being woken by the host. */
+static unsigned long virtio_balloon_delay(struct virtio_balloon *vb,
+					  enum virtio_balloon_move move)
+{
+	switch (move) {
+	case VIRTIO_BALLOON_MOVED:
+		return 0;
+	case VIRTIO_BALLOON_AT_HOST:
+		if (vb->actual != vb->pages * VIRTIO_BALLOON_UNITS)
+			return VIRTIO_BALLOON_TELL;
+		break;
+	case VIRTIO_BALLOON_AT_MIGRATION:
+		return VIRTIO_BALLOON_ISOLATED;
+	case VIRTIO_BALLOON_AT_ALLOCATOR:
+		return time_after(vb->retry_at, jiffies) ?
+		       vb->retry_at - jiffies : 0;
+	case VIRTIO_BALLOON_AT_TARGET:
+		break;
+	}
+	return MAX_SCHEDULE_TIMEOUT;
+}
+
+static void virtio_balloon_work(struct work_struct *work)
+{
+	struct virtio_balloon *vb = container_of(to_delayed_work(work),
+						 struct virtio_balloon, work);
+	unsigned long end = jiffies + VIRTIO_BALLOON_SLICE, delay;
+	enum virtio_balloon_move move;
+	bool at_rest;
+
+	if (READ_ONCE(vb->stopping) || virtio_balloon_broken(vb))
+		return;
+
+	virtio_balloon_mute(vb);
+	do {
+		virtio_balloon_settle(vb);
+		move = virtio_balloon_move(vb);
+	} while (move == VIRTIO_BALLOON_MOVED && time_before(jiffies, end) &&
+		 !READ_ONCE(vb->stopping));
+
+	at_rest = move == VIRTIO_BALLOON_AT_TARGET ||
+		  move == VIRTIO_BALLOON_AT_ALLOCATOR;
+	virtio_balloon_tell_actual(vb, at_rest && !vb->inflating);
+
+	delay = virtio_balloon_delay(vb, move);
+	if (delay && !virtio_balloon_listen(vb))
+		delay = 0;
+	if (delay != MAX_SCHEDULE_TIMEOUT)
+		mod_delayed_work(vb->wq, &vb->work, delay);
+}
+
+/* Run the work item now; from any context. */
+static void virtio_balloon_wake(struct virtio_balloon *vb)
+{
+	if (!READ_ONCE(vb->stopping))
+		mod_delayed_work(vb->wq, &vb->work, 0);
+}
+
+static void virtio_balloon_used(struct virtqueue *vq)
+{
+	struct virtio_balloon *vb = vq->vdev->priv;
+
+	virtio_balloon_interrupt(vb);
+	virtio_balloon_wake(vb);
+}
+
+/**
+ * virtio_balloon_config_changed() - the host has changed the configuration
+ * @vb: the balloon, started
+ *
+ * Context: any, hard interrupts included.
+ */
+void virtio_balloon_config_changed(struct virtio_balloon *vb)
+{
+	set_bit(VIRTIO_BALLOON_TARGET_CHANGED, &vb->flags);
+	virtio_balloon_wake(vb);
+}
+
+/*
+ * Have @newpage, inflated, stand in the balloon for @page, isolated. Both
+ * pages are locked. The balloon's reference moves with the role.
+ */
+static void virtio_balloon_replace(struct virtio_balloon *vb,
+				   struct page *newpage, struct page *page)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&vb->info.pages_lock, flags);
+	balloon_page_insert(&vb->info, newpage);
+	balloon_page_finalize(page);
+	vb->info.isolated_pages--;
+	__count_vm_event(BALLOON_MIGRATE);
+	spin_unlock_irqrestore(&vb->info.pages_lock, flags);
+
+	if (page_zone(page) != page_zone(newpage)) {
+		adjust_managed_page_count(page, 1);
+		adjust_managed_page_count(newpage, -1);
+	}
+}
+
+/*
+ * Inflate @newpage, wait for it, and deflate @page. If the host does not
+ * answer in time, @newpage stays with it by a reference of the batch's, and is
+ * deflated when the answer comes or freed after the reset.
+ */
+static int virtio_balloon_swap(struct virtio_balloon *vb, struct page *newpage,
+			       struct page *page)
+{
+	struct virtio_balloon_batch *batch = virtio_balloon_migration_batch(vb);
+	int err;
+
+	if (!batch || !virtio_balloon_has_room(vb, VIRTIO_BALLOON_Q_DEFLATE))
+		return -EAGAIN;
+
+	get_page(newpage);
+	batch->page = newpage;
+	virtio_balloon_add_pfns(vb->vdev, batch, page_to_pfn(newpage), 1);
+	if (virtio_balloon_post(vb, batch, VIRTIO_BALLOON_Q_INFLATE)) {
+		virtio_balloon_recycle(vb, batch);
+		put_page(newpage);
+		return -EAGAIN;
+	}
+
+	err = virtio_balloon_wait(vb, batch, VIRTIO_BALLOON_PATIENCE);
+	if (!err) {
+		virtio_balloon_replace(vb, newpage, page);
+		batch->page = page;
+		batch->count = 0;
+		virtio_balloon_add_pfns(vb->vdev, batch, page_to_pfn(page), 1);
+		err = virtio_balloon_post(vb, batch, VIRTIO_BALLOON_Q_DEFLATE);
+		if (!err)
+			return 0;
+		/* The work item will find it answered, and try again. */
+		err = 0;
+	}
+	virtio_balloon_abandon(vb, batch);
+	return err ? -EBUSY : 0;
+}
+
+static int virtio_balloon_migrate(struct balloon_dev_info *info,
+				  struct page *newpage, struct page *page,
+				  enum migrate_mode mode)
+{
+	struct virtio_balloon *vb = container_of(info, struct virtio_balloon,
+						 info);
+	int err = -EAGAIN;
+
+	if (!mutex_trylock(&vb->migration))
+		return -EAGAIN;
+	if (!READ_ONCE(vb->stopping)) {
+		err = virtio_balloon_swap(vb, newpage, page);
+		virtio_balloon_wake(vb);
+	}
+	mutex_unlock(&vb->migration);
+	return err;
+}
+
+static void virtio_balloon_free_batches(struct virtio_balloon *vb)
+{
+	unsigned int b;
+
+	for (b = 0; b < VIRTIO_BALLOON_BATCHES; b++) {
+		kfree(vb->batches[b].pfns);
+		vb->batches[b].pfns = NULL;
+	}
+}
+
+static int virtio_balloon_alloc_batches(struct virtio_balloon *vb,
+					unsigned int capacity)
+{
+	unsigned int b;
+
+	for (b = 0; b < VIRTIO_BALLOON_BATCHES; b++) {
+		struct virtio_balloon_batch *batch = &vb->batches[b];
+
+		batch->capacity = b < VIRTIO_BALLOON_MOVES ? capacity : 1;
+		batch->pfns = kmalloc_array(batch->capacity,
+					    VIRTIO_BALLOON_UNITS *
+					    sizeof(*batch->pfns),
+					    GFP_KERNEL | __GFP_NOWARN);
+		if (!batch->pfns) {
+			virtio_balloon_free_batches(vb);
+			return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+/* Set buffers aside: large ones in large guests, smaller ones if need be. */
+static int virtio_balloon_pages_init(struct virtio_balloon *vb)
+{
+	unsigned int capacity = clamp(totalram_pages() / 32,
+				      VIRTIO_BALLOON_BATCH_MIN,
+				      VIRTIO_BALLOON_BATCH_MAX);
+	unsigned int b;
+	int err;
+
+	for (b = 0; b < VIRTIO_BALLOON_BATCHES; b++)
+		INIT_LIST_HEAD(&vb->batches[b].pages);
+	INIT_LIST_HEAD(&vb->gather.pages);
+	INIT_DELAYED_WORK(&vb->work, virtio_balloon_work);
+	if (IS_ENABLED(CONFIG_BALLOON_COMPACTION))
+		vb->info.migratepage = virtio_balloon_migrate;
+
+	capacity = rounddown_pow_of_two(capacity);
+	do {
+		vb->capacity = capacity;
+		err = virtio_balloon_alloc_batches(vb, capacity);
+		capacity /= 2;
+	} while (err && capacity >= VIRTIO_BALLOON_BATCH_MIN);
+	if (err)
+		return err;
+
+	vb->wq = alloc_workqueue("virtio_balloon",
+				 WQ_FREEZABLE | WQ_UNBOUND | WQ_MEM_RECLAIM, 1);
+	if (!vb->wq)
+		return -ENOMEM;
+	return virtio_balloon_gather_init(&vb->gather,
+					  max(vb->capacity / 4, 64U));
+}
+
+static int virtio_balloon_pages_start(struct virtio_balloon *vb)
+{
+	vb->target = 0;
+	vb->short_of_memory = false;
+	vb->actual_at = jiffies;
+	/* The device remembers this across a reset */
+	virtio_cread_le(vb->vdev, struct virtio_balloon_config, actual,
+			&vb->actual);
+	virtio_balloon_config_changed(vb);
+	return 0;
+}
+
+/* The work item runs no more; nobody is inside a migration, nor will be. */
+static void virtio_balloon_pages_quiesce(struct virtio_balloon *vb)
+{
+	cancel_delayed_work_sync(&vb->work);
+	mutex_lock(&vb->migration);
+	mutex_unlock(&vb->migration);
+}
+
+/*
+ * Take all pages back while the host listens. What it does not answer in time
+ * is released after the reset.
+ */
+static void virtio_balloon_pages_stop(struct virtio_balloon *vb)
+{
+	unsigned long end = jiffies + VIRTIO_BALLOON_STOP_MAX;
+	enum virtio_balloon_move move;
+
+	clear_bit(VIRTIO_BALLOON_TARGET_CHANGED, &vb->flags);
+	vb->target = 0;
+	do {
+		virtio_balloon_settle(vb);
+		move = virtio_balloon_move(vb);
+		if (move == VIRTIO_BALLOON_AT_MIGRATION)
+			schedule_timeout_uninterruptible(VIRTIO_BALLOON_ISOLATED);
+		else if (move == VIRTIO_BALLOON_AT_HOST &&
+			 virtio_balloon_wait(vb, NULL,
+					     VIRTIO_BALLOON_STOP_SILENCE))
+			break;
+		cond_resched();
+	} while (move != VIRTIO_BALLOON_AT_TARGET && time_before(jiffies, end));
+
+	if (!virtio_balloon_broken(vb)) {
+		const u32 none = 0;
+
+		virtio_cwrite_le(vb->vdev, struct virtio_balloon_config,
+				 actual, &none);
+	}
+}
+
+/* Release what the batches hold; the host has forgotten them. */
+static void virtio_balloon_release_batches(struct virtio_balloon *vb)
+{
+	unsigned int b;
+
+	for (b = 0; b < VIRTIO_BALLOON_BATCHES; b++) {
+		struct virtio_balloon_batch *batch = &vb->batches[b];
+
+		if (batch->state == VIRTIO_BALLOON_IDLE)
+			continue;
+		if (batch->page)
+			put_page(batch->page);
+		else if (batch->queue == VIRTIO_BALLOON_Q_INFLATE)
+			put_pages_list(&batch->pages);
+		else
+			virtio_balloon_release(&batch->pages);
+		virtio_balloon_recycle(vb, batch);
+	}
+	vb->inflating = 0;
+}
+
+/* Release the ballooned pages; migration may have some a little longer. */
+static void virtio_balloon_release_all(struct virtio_balloon *vb)
+{
+	unsigned long end = jiffies + VIRTIO_BALLOON_STOP_MAX;
+	LIST_HEAD(pages);
+
+	while (vb->pages && time_before(jiffies, end)) {
+		if (!virtio_balloon_dequeue(vb, &pages, vb->capacity))
+			schedule_timeout_uninterruptible(VIRTIO_BALLOON_ISOLATED);
+		virtio_balloon_release(&pages);
+		cond_resched();
+	}
+	if (vb->pages)
+		dev_err(&vb->vdev->dev, "%lu pages lost to migration\n",
+			vb->pages);
+}
+
+static void virtio_balloon_pages_exit(struct virtio_balloon *vb)
+{
+	/* A late interrupt may have queued it once more */
+	cancel_delayed_work_sync(&vb->work);
+	virtio_balloon_gather_release(&vb->gather);
+	virtio_balloon_release_batches(vb);
+	virtio_balloon_release_all(vb);
+	virtio_balloon_gather_exit(&vb->gather);
+	virtio_balloon_free_batches(vb);
+	if (vb->wq)
+		destroy_workqueue(vb->wq);
+	vb->wq = NULL;
+}
+
+const struct virtio_balloon_feature virtio_balloon_pages_feature = {
+	.name = "pages",
+	.queues = {
+		{ VIRTIO_BALLOON_Q_INFLATE, "inflate", virtio_balloon_used },
+		{ VIRTIO_BALLOON_Q_DEFLATE, "deflate", virtio_balloon_used },
+	},
+	.nr_queues = 2,
+	.init = virtio_balloon_pages_init,
+	.start = virtio_balloon_pages_start,
+	.quiesce = virtio_balloon_pages_quiesce,
+	.stop = virtio_balloon_pages_stop,
+	.exit = virtio_balloon_pages_exit,
+};

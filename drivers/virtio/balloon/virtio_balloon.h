@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The virtio memory balloon driver, inside.
+ *
+ * Units. A "page" without more is a guest page (PAGE_SIZE). The device counts
+ * in units of 4096 bytes ("balloon pages", PFNs, num_pages, actual);
+ * VIRTIO_BALLOON_UNITS of them make one guest page. All counters of the driver
+ * are in guest pages; they are converted where they meet the device.
+ *
+ * Life of a guest page:
+ *
+ *   allocator --gather--> gather.pages --post--> batch on the inflate queue
+ *        ^                                            | answered
+ *        |                                            v
+ *     release <--post (*)-- batch on the deflate queue <-- info.pages
+ *
+ *   (*) at once; with MUST_TELL_HOST only when the deflate was answered.
+ *
+ * Whoever holds a page at an arrow's end holds its reference. A batch that was
+ * posted keeps what it holds until the host has answered or the device has
+ * been reset, whatever happens to the one who posted it.
+ *
+ * Who runs. One work item moves the balloon (pages.c). It never waits for the
+ * host: it posts what fits, asks for an interrupt and returns; the interrupt
+ * queues it again. Only page migration and the way down wait, and they do it
+ * in virtio_balloon_wait(), which ends on an answer, on a broken queue, when
+ * the device is being stopped, and in any case when its time is up.
+ *
+ * Locks, outermost first:
+ *
+ *   page lock              taken by the migration core around a migration
+ *   vb->migration          one migration at a time; only ever tried for, except
+ *                          by the way down, which holds nothing else then
+ *   vb->lock               the queues, and the state of each batch
+ *   vb->info.pages_lock    the list of ballooned pages (balloon compaction)
+ *
+ * None of them is taken in a queue's callback. vb->lock is a plain spinlock
+ * and nothing is allocated and nobody waits under it. What the work item
+ * alone uses (gather, pages, inflating, target, the retry clock) has no lock:
+ * the work item does not run twice at a time, and the way down uses these
+ * only after the work item was cancelled for good.
+ */
+#ifndef _DRIVERS_VIRTIO_BALLOON_H
+#define _DRIVERS_VIRTIO_BALLOON_H
+
+#include <linux/balloon_compaction.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/sizes.h>
+#include <linux/spinlock.h>
+#include <linux/virtio.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+#include <uapi/linux/virtio_balloon.h>
+
+/* Balloon pages (4096 bytes) in a guest page */
+#define VIRTIO_BALLOON_UNITS	(PAGE_SIZE >> VIRTIO_BALLOON_PFN_SHIFT)
+
+/*
+ * Guest pages in a group: a host with 2 MiB pages gets one back only when all
+ * of its PFNs stand together in one buffer.
+ */
+#define VIRTIO_BALLOON_GROUP	max(SZ_2M / PAGE_SIZE, 1UL)
+
+/*
+ * Batches that can be with the host at a time: the first so many for the
+ * balloon's own moves, the rest, of one page each, for page migration.
+ */
+#define VIRTIO_BALLOON_MOVES		8
+#define VIRTIO_BALLOON_MIGRATIONS	4
+#define VIRTIO_BALLOON_BATCHES	\
+	(VIRTIO_BALLOON_MOVES + VIRTIO_BALLOON_MIGRATIONS)
+
+/* Guest pages a batch holds: no fewer than the first, no more than the second */
+#define VIRTIO_BALLOON_BATCH_MIN	VIRTIO_BALLOON_GROUP
+#define VIRTIO_BALLOON_BATCH_MAX	(SZ_64M / PAGE_SIZE)
+
+struct virtio_balloon;
+
+/* The device's queues, in the order in which their numbers are given out. */
+enum virtio_balloon_queue {
+	VIRTIO_BALLOON_Q_INFLATE,
+	VIRTIO_BALLOON_Q_DEFLATE,
+	VIRTIO_BALLOON_Q_STATS,
+	VIRTIO_BALLOON_Q_MAX
+};
+
+/**
+ * struct virtio_balloon_ring - a queue, and what the host has of it
+ * @vq: the queue, NULL while there is none
+ * @posted: buffers made available that the host has not answered
+ * @untold: those of them that were added since the last notification
+ *
+ * @vq's rings, @posted and @untold are guarded by vb->lock.
+ */
+struct virtio_balloon_ring {
+	struct virtqueue *vq;
+	unsigned int posted;
+	unsigned int untold;
+};
+
+/**
+ * enum virtio_balloon_batch_state - where a batch is
+ * @VIRTIO_BALLOON_IDLE: with the driver, holds no pages
+ * @VIRTIO_BALLOON_POSTED: with the host
+ * @VIRTIO_BALLOON_ANSWERED: back from the host, its pages not yet dealt with
+ *
+ * IDLE -> POSTED -> ANSWERED -> IDLE; the batch of a migration goes from
+ * ANSWERED to POSTED once more, on the deflate queue.
+ */
+enum virtio_balloon_batch_state {
+	VIRTIO_BALLOON_IDLE,
+	VIRTIO_BALLOON_POSTED,
+	VIRTIO_BALLOON_ANSWERED,
+};
+
+/**
+ * struct virtio_balloon_batch - guest pages that go to the host together
+ * @state: see above; guarded by vb->lock
+ * @queue: the queue it was posted to last
+ * @waited: a waiter takes the answer, not the work item; guarded by vb->lock
+ * @pages: the guest pages, linked by page->lru
+ * @page: instead of @pages, the one page of a migration, whose lru link is
+ *        still the migration core's
+ * @count: guest pages named in @pfns
+ * @capacity: guest pages for which @pfns has room
+ * @pfns: the buffer: units of 4096 bytes, in device byte order
+ */
+struct virtio_balloon_batch {
+	enum virtio_balloon_batch_state state;
+	enum virtio_balloon_queue queue;
+	bool waited;
+	struct list_head pages;
+	struct page *page;
+	unsigned int count;
+	unsigned int capacity;
+	__virtio32 *pfns;
+};
+
+/**
+ * struct virtio_balloon_run - consecutive pages inside one group
+ * @pfn: first guest page frame
+ * @count: guest pages
+ */
+struct virtio_balloon_run {
+	unsigned long pfn;
+	unsigned int count;
+};
+
+/**
+ * struct virtio_balloon_gather - pages allocated for the next batch
+ * @pages: the pages, the most recent first, linked by page->lru
+ * @count: guest pages in @pages
+ * @runs: the same pages as runs, the most recent last
+ * @nr_runs: runs in use
+ * @max_runs: runs for which there is room; a batch is closed when they are used
+ */
+struct virtio_balloon_gather {
+	struct list_head pages;
+	unsigned int count;
+	struct virtio_balloon_run *runs;
+	unsigned int nr_runs;
+	unsigned int max_runs;
+};
+
+/**
+ * struct virtio_balloon_feature - one concern of the driver
+ * @name: for messages
+ * @active: whether it takes part, from the negotiated features; NULL for always
+ * @queues: the queues it needs, in the order of their numbers
+ * @nr_queues: how many
+ * @init: allocate; the queues are not known yet
+ * @prime: queues are known, DRIVER_OK is not set: buffers and configuration
+ *         fields that have to be there before; nothing may be notified
+ * @start: DRIVER_OK is set: begin
+ * @quiesce: begin nothing more, let go of what others could call in
+ * @stop: the device still answers, perhaps: settle with it, in bounded time
+ * @exit: the device was reset, its queues are gone: release all that is left
+ *
+ * All may sleep; any but @exit may be NULL. init, prime and start run in the
+ * order of the table; quiesce and stop run in reverse over what was started,
+ * exit in reverse over what was initialised. exit runs as well for a feature
+ * whose own init failed half-way.
+ */
+struct virtio_balloon_feature {
+	const char *name;
+	bool (*active)(struct virtio_device *vdev);
+	const struct {
+		enum virtio_balloon_queue id;
+		const char *name;
+		vq_callback_t *callback;
+	} queues[2];
+	unsigned int nr_queues;
+	int (*init)(struct virtio_balloon *vb);
+	int (*prime)(struct virtio_balloon *vb);
+	int (*start)(struct virtio_balloon *vb);
+	void (*quiesce)(struct virtio_balloon *vb);
+	void (*stop)(struct virtio_balloon *vb);
+	void (*exit)(struct virtio_balloon *vb);
+};
+
+extern const struct virtio_balloon_feature virtio_balloon_pages_feature;
+extern const struct virtio_balloon_feature virtio_balloon_stats_feature;
+
+#define VIRTIO_BALLOON_FEATURES	2
+
+/* Bits of virtio_balloon.flags */
+#define VIRTIO_BALLOON_TARGET_CHANGED	0
+
+/**
+ * struct virtio_balloon - one balloon device
+ * @vdev: the device
+ * @active: the features that take part, in order
+ * @nr_active: how many
+ * @nr_inited: how many of @active were initialised
+ * @nr_started: how many of @active were started
+ * @has_queues: the queues were found
+ * @must_tell_host: MUST_TELL_HOST was negotiated; constant while up
+ * @stopping: set on the way down, before anything is taken away; read anywhere
+ *            with READ_ONCE, because each reader either tests it again later
+ *            or is cancelled after it was set
+ * @lock: see "Locks" above
+ * @rings: the queues by their names, guarded by @lock once found
+ * @answers: woken by the queue callbacks and by the way down
+ * @interrupts: counts callbacks, so that a waiter cannot miss one
+ * @batches: those of the balloon's own moves, then those of migrations
+ * @capacity: guest pages in a batch of the balloon's own moves
+ * @migration: see "Locks" above
+ * @wq: freezable queue for @work
+ * @work: moves the balloon
+ * @info: the ballooned pages, guarded by its own pages_lock
+ * @gather: pages on their way to the host; the work item's
+ * @pages: guest pages in the balloon, isolated ones included; the work item's
+ * @inflating: guest pages posted for inflation, unanswered; the work item's
+ * @target: guest pages the host asks for; the work item's
+ * @flags: VIRTIO_BALLOON_TARGET_CHANGED: the configuration has to be read again;
+ *         set by the configuration interrupt, taken by the work item
+ * @actual: what the host was told last, in balloon pages; the work item's
+ * @actual_at: when, in jiffies
+ * @short_of_memory: the last attempt to allocate failed; the work item's
+ * @retry_at: when to allocate again, in jiffies
+ * @retry_delay: how long the next pause is, in jiffies
+ * @stats_wq: freezable high-priority queue for @stats_work
+ * @stats_work: answers the statistics request
+ * @stats: the one statistics buffer
+ * @nr_stats: entries of @stats in use
+ * @stats_posted: @stats was posted before DRIVER_OK
+ */
+struct virtio_balloon {
+	struct virtio_device *vdev;
+
+	const struct virtio_balloon_feature *active[VIRTIO_BALLOON_FEATURES];
+	unsigned int nr_active;
+	unsigned int nr_inited;
+	unsigned int nr_started;
+	bool has_queues;
+	bool must_tell_host;
+	bool stopping;
+
+	spinlock_t lock;	/* rings, states of batches */
+	struct virtio_balloon_ring rings[VIRTIO_BALLOON_Q_MAX];
+	wait_queue_head_t answers;
+	atomic_t interrupts;
+	struct virtio_balloon_batch batches[VIRTIO_BALLOON_BATCHES];
+	unsigned int capacity;
+	struct mutex migration;	/* one page migration at a time */
+
+	struct workqueue_struct *wq;
+	struct delayed_work work;
+	struct balloon_dev_info info;
+	struct virtio_balloon_gather gather;
+	unsigned long pages;
+	unsigned long inflating;
+	unsigned long target;
+	unsigned long flags;
+	u32 actual;
+	unsigned long actual_at;
+	bool short_of_memory;
+	unsigned long retry_at;
+	unsigned long retry_delay;
+
+	struct workqueue_struct *stats_wq;
+	struct work_struct stats_work;
+	struct virtio_balloon_stat stats[VIRTIO_BALLOON_S_NR];
+	unsigned int nr_stats;
+	bool stats_posted;
+};
+
+/* host.c */
+void virtio_balloon_host_init(struct virtio_balloon *vb);
+int virtio_balloon_host_find(struct virtio_balloon *vb);
+void virtio_balloon_host_lose(struct virtio_balloon *vb);
+void virtio_balloon_interrupt(struct virtio_balloon *vb);
+bool virtio_balloon_broken(struct virtio_balloon *vb);
+bool virtio_balloon_has_room(struct virtio_balloon *vb,
+			     enum virtio_balloon_queue queue);
+int virtio_balloon_post(struct virtio_balloon *vb,
+			struct virtio_balloon_batch *batch,
+			enum virtio_balloon_queue queue);
+void virtio_balloon_reap(struct virtio_balloon *vb);
+bool virtio_balloon_is_due(struct virtio_balloon *vb,
+			   struct virtio_balloon_batch *batch);
+void virtio_balloon_abandon(struct virtio_balloon *vb,
+			    struct virtio_balloon_batch *batch);
+void virtio_balloon_recycle(struct virtio_balloon *vb,
+			    struct virtio_balloon_batch *batch);
+void virtio_balloon_mute(struct virtio_balloon *vb);
+bool virtio_balloon_listen(struct virtio_balloon *vb);
+int virtio_balloon_wait(struct virtio_balloon *vb,
+			struct virtio_balloon_batch *batch,
+			unsigned long timeout);
+int virtio_balloon_post_stats(struct virtio_balloon *vb);
+void virtio_balloon_kick_stats(struct virtio_balloon *vb);
+bool virtio_balloon_reap_stats(struct virtio_balloon *vb);
+
+/* gather.c */
+int virtio_balloon_gather_init(struct virtio_balloon_gather *gather,
+			       unsigned int max_runs);
+void virtio_balloon_gather_exit(struct virtio_balloon_gather *gather);
+void virtio_balloon_gather_add(struct virtio_balloon_gather *gather,
+			       struct list_head *pages);
+void virtio_balloon_gather_close(struct virtio_balloon_gather *gather,
+				 struct virtio_device *vdev,
+				 struct virtio_balloon_batch *batch, bool last);
+void virtio_balloon_gather_release(struct virtio_balloon_gather *gather);
+void virtio_balloon_add_pfns(struct virtio_device *vdev,
+			     struct virtio_balloon_batch *batch,
+			     unsigned long pfn, unsigned int count);
+void virtio_balloon_cut(struct list_head *pages, struct list_head *head,
+			unsigned int count);
+
+/* pages.c */
+void virtio_balloon_config_changed(struct virtio_balloon *vb);
+
+#endif /* _DRIVERS_VIRTIO_BALLOON_H */
