@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Pages on their way from the allocator into a batch.
+ * Pages on their way into a batch: from the allocator, to be inflated, or from
+ * the balloon, to be deflated.
  *
  * A host that backs the guest with 2 MiB pages gets one back only when all of
  * its 512 PFNs follow each other in one buffer. The allocator hands out
@@ -9,6 +10,9 @@
  * within one group; a closed batch names its runs in the order of their
  * addresses, and the group that is still being filled when the batch is full
  * is left for the next one.
+ *
+ * Runs are also a short way to remember pages that were deflated and are in
+ * use again before the host was told of them.
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -51,16 +55,22 @@ static bool virtio_balloon_same_group(unsigned long a, unsigned long b)
 	return a / VIRTIO_BALLOON_GROUP == b / VIRTIO_BALLOON_GROUP;
 }
 
-/* Append a page to the last run, or begin a new one. */
-static void virtio_balloon_gather_note(struct virtio_balloon_gather *gather,
-				       unsigned long pfn)
+/*
+ * Add a page to the last run, at either end, or begin a new one: the allocator
+ * hands out blocks upwards, and what was freed page by page downwards.
+ */
+static void virtio_balloon_gather_pfn(struct virtio_balloon_gather *gather,
+				      unsigned long pfn)
 {
-	struct virtio_balloon_run *run;
+	struct virtio_balloon_run *run = gather->runs + gather->nr_runs - 1;
 
-	if (gather->nr_runs) {
-		run = &gather->runs[gather->nr_runs - 1];
-		if (run->pfn + run->count == pfn &&
-		    virtio_balloon_same_group(run->pfn, pfn)) {
+	if (gather->nr_runs && virtio_balloon_same_group(run->pfn, pfn)) {
+		if (run->pfn + run->count == pfn) {
+			run->count++;
+			return;
+		}
+		if (run->pfn == pfn + 1) {
+			run->pfn--;
 			run->count++;
 			return;
 		}
@@ -71,19 +81,42 @@ static void virtio_balloon_gather_note(struct virtio_balloon_gather *gather,
 }
 
 /**
- * virtio_balloon_gather_add() - take pages that were just allocated
- * @gather: with room for a run for each page (nr_runs, max_runs)
+ * virtio_balloon_gather_note() - note pages that someone else has
+ * @gather: with room for them; it must not be mixed with taken ones
+ * @pages: guest pages, the most recent first, linked by page->lru
+ */
+void virtio_balloon_gather_note(struct virtio_balloon_gather *gather,
+				struct list_head *pages)
+{
+	struct page *page;
+
+	list_for_each_entry_reverse(page, pages, lru) {
+		virtio_balloon_gather_pfn(gather, page_to_pfn(page));
+		gather->count++;
+	}
+}
+
+/**
+ * virtio_balloon_gather_room() - how many pages can be added
+ * @gather: any
+ *
+ * Return: guest pages, even if no two of them are neighbours.
+ */
+unsigned int
+virtio_balloon_gather_room(const struct virtio_balloon_gather *gather)
+{
+	return gather->max_runs - gather->nr_runs;
+}
+
+/**
+ * virtio_balloon_gather_add() - note pages and take them
+ * @gather: with room for them
  * @pages: guest pages, the most recent first, linked by page->lru; left empty
  */
 void virtio_balloon_gather_add(struct virtio_balloon_gather *gather,
 			       struct list_head *pages)
 {
-	struct page *page;
-
-	list_for_each_entry_reverse(page, pages, lru) {
-		virtio_balloon_gather_note(gather, page_to_pfn(page));
-		gather->count++;
-	}
+	virtio_balloon_gather_note(gather, pages);
 	list_splice_init(pages, &gather->pages);
 }
 
@@ -117,15 +150,23 @@ void virtio_balloon_cut(struct list_head *pages, struct list_head *head,
 }
 
 /*
- * How many of the runs to post: all but those of the group that is still
- * being filled, if there are others.
+ * How many of the runs to post: as many as fit; and if all fit, all but those
+ * of the group that is still being filled, if there are others.
  */
 static unsigned int
-virtio_balloon_gather_settled(const struct virtio_balloon_gather *gather)
+virtio_balloon_gather_settled(const struct virtio_balloon_gather *gather,
+			      unsigned int capacity, bool last)
 {
-	unsigned long group = gather->runs[gather->nr_runs - 1].pfn;
-	unsigned int n = gather->nr_runs, count = 0;
+	unsigned int n = 0, count = 0;
+	unsigned long group;
 
+	while (n < gather->nr_runs && count + gather->runs[n].count <= capacity)
+		count += gather->runs[n++].count;
+	if (last || n < gather->nr_runs)
+		return n;
+
+	group = gather->runs[n - 1].pfn;
+	count = 0;
 	while (n && virtio_balloon_same_group(gather->runs[n - 1].pfn, group))
 		count += gather->runs[--n].count;
 	return n && count < VIRTIO_BALLOON_GROUP ? n : gather->nr_runs;
@@ -162,34 +203,34 @@ void virtio_balloon_add_pfns(struct virtio_device *vdev,
 
 /**
  * virtio_balloon_gather_close() - turn what was gathered into a batch
- * @gather: not empty; keeps the group that is still being filled, if any
+ * @gather: not empty; keeps what has no room, and the group that is still
+ *          being filled, if any
  * @vdev: the device, for its byte order
- * @batch: IDLE; gets the pages and their PFNs, sorted by address. It has room
- *         for all that is gathered.
- * @last: nothing will follow: keep nothing back
+ * @batch: IDLE; gets the pages, if @gather has them, and their PFNs, sorted
+ * @last: nothing will follow: keep no group back
  */
 void virtio_balloon_gather_close(struct virtio_balloon_gather *gather,
 				 struct virtio_device *vdev,
 				 struct virtio_balloon_batch *batch, bool last)
 {
-	unsigned int settled, kept = 0, r;
-	LIST_HEAD(tail);
+	unsigned int settled, r;
+	LIST_HEAD(kept);
 
-	settled = last ? gather->nr_runs : virtio_balloon_gather_settled(gather);
-	for (r = settled; r < gather->nr_runs; r++)
-		kept += gather->runs[r].count;
-	virtio_balloon_cut(&gather->pages, &tail, kept);
-	list_splice_init(&gather->pages, &batch->pages);
-	list_splice(&tail, &gather->pages);
-
+	settled = virtio_balloon_gather_settled(gather, batch->capacity, last);
 	sort(gather->runs, settled, sizeof(*gather->runs),
 	     virtio_balloon_run_cmp, NULL);
 	for (r = 0; r < settled; r++)
 		virtio_balloon_add_pfns(vdev, batch, gather->runs[r].pfn,
 					gather->runs[r].count);
 
+	gather->count -= batch->count;
 	gather->nr_runs -= settled;
-	gather->count = kept;
 	memmove(gather->runs, gather->runs + settled,
 		gather->nr_runs * sizeof(*gather->runs));
+
+	if (list_empty(&gather->pages))
+		return;
+	virtio_balloon_cut(&gather->pages, &kept, gather->count);
+	list_splice_init(&gather->pages, &batch->pages);
+	list_splice(&kept, &gather->pages);
 }

@@ -3,10 +3,11 @@
  * What the balloon driver says to its host and hears from it: the only code
  * that touches virtqueues.
  *
- * Notifications. Telling the host of a buffer costs an exit, and while the
- * host works on one buffer it finds the next in the ring by itself. So a queue
- * is kicked only when the host has answered everything it was told of, and
- * interrupts are asked for only by someone who has nothing else to do.
+ * Notifications. Telling the host of a buffer costs an exit, during which many
+ * hosts do all the work, and while the host works on one buffer it finds the
+ * next in the ring by itself. So a queue is kicked only when the host has
+ * answered everything it was told of, and interrupts are asked for only by
+ * someone who has nothing else to do.
  */
 #include <linux/virtio_config.h>
 
@@ -133,16 +134,53 @@ bool virtio_balloon_has_room(struct virtio_balloon *vb,
 	return vq && READ_ONCE(vq->num_free);
 }
 
-/* Decide whether the host has to be told, now that it may have run dry. */
-static bool virtio_balloon_must_kick(struct virtio_balloon *vb,
-				     struct virtio_balloon_ring *ring)
+/* Whether the host may have run dry, while there is more for it. */
+static bool virtio_balloon_ring_dry(const struct virtio_balloon_ring *ring)
 {
-	lockdep_assert_held(&vb->lock);
+	return ring->untold && ring->untold == ring->posted;
+}
 
-	if (!ring->untold || ring->untold < ring->posted)
-		return false;
-	ring->untold = 0;
-	return virtqueue_kick_prepare(ring->vq);
+/**
+ * virtio_balloon_kick_due() - whether virtio_balloon_kick() would kick
+ * @vb: the balloon
+ *
+ * Context: does not sleep.
+ */
+bool virtio_balloon_kick_due(struct virtio_balloon *vb)
+{
+	bool due;
+
+	spin_lock(&vb->lock);
+	due = virtio_balloon_ring_dry(&vb->rings[VIRTIO_BALLOON_Q_INFLATE]) ||
+	      virtio_balloon_ring_dry(&vb->rings[VIRTIO_BALLOON_Q_DEFLATE]);
+	spin_unlock(&vb->lock);
+	return due;
+}
+
+/**
+ * virtio_balloon_kick() - tell the host of what was posted, if it ran dry
+ * @vb: the balloon, DRIVER_OK set [VB-I1]
+ *
+ * Context: does not sleep, but may take as long as the host needs for all
+ * that was posted.
+ */
+void virtio_balloon_kick(struct virtio_balloon *vb)
+{
+	unsigned int q;
+
+	for (q = VIRTIO_BALLOON_Q_INFLATE; q <= VIRTIO_BALLOON_Q_DEFLATE; q++) {
+		struct virtio_balloon_ring *ring = &vb->rings[q];
+		bool kick = false;
+
+		spin_lock(&vb->lock);
+		if (virtio_balloon_ring_dry(ring)) {
+			ring->untold = 0;
+			kick = virtqueue_kick_prepare(ring->vq);
+		}
+		spin_unlock(&vb->lock);
+		if (kick)
+			virtqueue_notify(ring->vq);
+	}
 }
 
 /**
@@ -152,7 +190,7 @@ static bool virtio_balloon_must_kick(struct virtio_balloon *vb,
  * @queue: inflate or deflate
  *
  * On success the batch, and the references that it holds, are the host's until
- * it is ANSWERED or the device is reset.
+ * it is ANSWERED or the device is reset. It is not notified.
  *
  * Context: does not sleep.
  * Return: 0; -ENOSPC if the ring is full; -EIO or -ENODEV if it is broken or
@@ -163,7 +201,6 @@ int virtio_balloon_post(struct virtio_balloon *vb,
 			enum virtio_balloon_queue queue)
 {
 	struct virtio_balloon_ring *ring = &vb->rings[queue];
-	struct virtqueue *vq = NULL;
 	struct scatterlist sg;
 	int err = -ENODEV;
 
@@ -180,18 +217,13 @@ int virtio_balloon_post(struct virtio_balloon *vb,
 				queue == VIRTIO_BALLOON_Q_INFLATE;
 		ring->posted++;
 		ring->untold++;
-		if (virtio_balloon_must_kick(vb, ring))
-			vq = ring->vq;
 	}
 	spin_unlock(&vb->lock);
-
-	if (vq)
-		virtqueue_notify(vq);
 	return err;
 }
 
 /* Collect the answers of one queue; the used length says nothing [VB-O10]. */
-static bool virtio_balloon_reap_ring(struct virtio_balloon *vb,
+static void virtio_balloon_reap_ring(struct virtio_balloon *vb,
 				     struct virtio_balloon_ring *ring)
 {
 	struct virtio_balloon_batch *batch;
@@ -199,44 +231,29 @@ static bool virtio_balloon_reap_ring(struct virtio_balloon *vb,
 
 	lockdep_assert_held(&vb->lock);
 
-	if (!ring->vq || !ring->posted)
-		return false;
-	while ((batch = virtqueue_get_buf(ring->vq, &len))) {
+	while (ring->posted && (batch = virtqueue_get_buf(ring->vq, &len))) {
 		WRITE_ONCE(batch->state, VIRTIO_BALLOON_ANSWERED);
 		ring->posted--;
 		if (batch->waited)
 			wake_up_all(&vb->answers);
 	}
 	ring->untold = min(ring->untold, ring->posted);
-	return virtio_balloon_must_kick(vb, ring);
 }
 
 /**
- * virtio_balloon_reap() - take the host's answers; keep it busy
+ * virtio_balloon_reap() - take the host's answers
  * @vb: the balloon
  *
- * Batches that were answered become ANSWERED. If the host has run dry, it is
- * told of what was posted since.
+ * Batches that were answered become ANSWERED.
  *
  * Context: does not sleep.
  */
 void virtio_balloon_reap(struct virtio_balloon *vb)
 {
-	static const enum virtio_balloon_queue queues[] = {
-		VIRTIO_BALLOON_Q_INFLATE, VIRTIO_BALLOON_Q_DEFLATE
-	};
-	unsigned int q;
-
-	for (q = 0; q < ARRAY_SIZE(queues); q++) {
-		struct virtio_balloon_ring *ring = &vb->rings[queues[q]];
-		bool kick;
-
-		spin_lock(&vb->lock);
-		kick = virtio_balloon_reap_ring(vb, ring);
-		spin_unlock(&vb->lock);
-		if (kick)
-			virtqueue_notify(ring->vq);
-	}
+	spin_lock(&vb->lock);
+	virtio_balloon_reap_ring(vb, &vb->rings[VIRTIO_BALLOON_Q_INFLATE]);
+	virtio_balloon_reap_ring(vb, &vb->rings[VIRTIO_BALLOON_Q_DEFLATE]);
+	spin_unlock(&vb->lock);
 }
 
 /**
@@ -373,6 +390,7 @@ int virtio_balloon_wait(struct virtio_balloon *vb,
 		int seen = atomic_read(&vb->interrupts);
 
 		virtio_balloon_reap(vb);
+		virtio_balloon_kick(vb);
 		if (virtio_balloon_is_answered(vb, batch))
 			return 0;
 		if (virtio_balloon_broken(vb))

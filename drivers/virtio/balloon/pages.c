@@ -13,6 +13,10 @@
  *   balloon and inflating below the target     inflate
  *   otherwise                                  wait for answers, or rest
  *
+ * While the host is being told of a batch it may be at work in that very exit,
+ * and would go on with whatever is posted meanwhile. So the next batch is made
+ * ready, but posted only afterwards: no CPU is away for longer than one batch.
+ *
  * A target that is no multiple of the page size is rounded down, so that the
  * balloon settles.
  */
@@ -165,6 +169,7 @@ static void virtio_balloon_complete(struct virtio_balloon *vb,
 		virtio_balloon_enqueue(vb, &batch->pages, batch->count);
 	} else {
 		virtio_balloon_release(&batch->pages);
+		WRITE_ONCE(vb->deflating, vb->deflating - batch->count);
 	}
 	virtio_balloon_recycle(vb, batch);
 }
@@ -194,19 +199,67 @@ static unsigned long virtio_balloon_target(struct virtio_balloon *vb)
 	return vb->target;
 }
 
-/* Tell the host the size of the balloon [VB-O8]: now and then, and at rest. */
-static void virtio_balloon_tell_actual(struct virtio_balloon *vb, bool at_rest)
+/* Run the work item now; from any context. */
+static void virtio_balloon_wake(struct virtio_balloon *vb)
 {
-	u32 actual = vb->pages * VIRTIO_BALLOON_UNITS;
+	if (!READ_ONCE(vb->stopping))
+		mod_delayed_work(vb->wq, &vb->work, 0);
+}
 
-	if (actual == vb->actual)
-		return;
-	if (!at_rest &&
-	    time_before(jiffies, vb->actual_at + VIRTIO_BALLOON_TELL))
+/*
+ * Do what takes an exit: kick the queues, tell the size of the balloon [VB-O8].
+ * The host may work for all that was posted before this returns.
+ */
+static void virtio_balloon_tell(struct virtio_balloon *vb)
+{
+	u32 actual = READ_ONCE(vb->actual);
+
+	virtio_balloon_kick(vb);
+	if (actual == vb->actual_told)
 		return;
 	virtio_cwrite_le(vb->vdev, struct virtio_balloon_config, actual,
 			 &actual);
-	vb->actual = actual;
+	vb->actual_told = actual;
+}
+
+static void virtio_balloon_tell_work(struct work_struct *work)
+{
+	struct virtio_balloon *vb = container_of(work, struct virtio_balloon,
+						 tell_work);
+
+	virtio_balloon_tell(vb);
+	WRITE_ONCE(vb->telling, false);
+	virtio_balloon_wake(vb);
+}
+
+/* Have the host told what it has to know by now, by another CPU if possible. */
+static void virtio_balloon_have_told(struct virtio_balloon *vb)
+{
+	if (READ_ONCE(vb->telling))
+		return;
+	if (!virtio_balloon_kick_due(vb) && vb->actual_told == vb->actual)
+		return;
+	if (num_online_cpus() > 1 && !READ_ONCE(vb->stopping)) {
+		WRITE_ONCE(vb->telling, true);
+		queue_work(vb->wq, &vb->tell_work);
+	} else {
+		virtio_balloon_tell(vb);
+	}
+}
+
+/* The size of the balloon as the host can know it, in balloon pages. */
+static u32 virtio_balloon_size(const struct virtio_balloon *vb)
+{
+	return (vb->pages + vb->deflating) * VIRTIO_BALLOON_UNITS;
+}
+
+/* Note the size of the balloon for the host: now and then, and at rest. */
+static void virtio_balloon_set_actual(struct virtio_balloon *vb, bool at_rest)
+{
+	if (!at_rest &&
+	    time_before(jiffies, vb->actual_at + VIRTIO_BALLOON_TELL))
+		return;
+	WRITE_ONCE(vb->actual, virtio_balloon_size(vb));
 	vb->actual_at = jiffies;
 }
 
@@ -241,6 +294,18 @@ static bool virtio_balloon_interrupted(struct virtio_balloon *vb)
 }
 
 /*
+ * Inflation leaves so much memory available: 8 MiB, and one part in 128 of
+ * what the guest had before the balloon.
+ */
+static bool virtio_balloon_at_floor(struct virtio_balloon *vb)
+{
+	unsigned long floor = SZ_8M / PAGE_SIZE +
+			      (totalram_pages() + vb->pages) / 128;
+
+	return si_mem_available() < floor;
+}
+
+/*
  * Allocate pages until @count are gathered. The host is kept busy meanwhile.
  *
  * Return: false if there is no more memory.
@@ -249,20 +314,22 @@ static bool virtio_balloon_gather(struct virtio_balloon *vb, unsigned int count)
 {
 	const gfp_t gfp = balloon_mapping_gfp_mask() | __GFP_NOMEMALLOC |
 			  __GFP_NORETRY | __GFP_NOWARN;
-	struct virtio_balloon_gather *gather = &vb->gather;
+	struct virtio_balloon_gather *gather = &vb->gathered;
 	LIST_HEAD(pages);
 
-	while (gather->count < count && gather->nr_runs < gather->max_runs) {
+	while (gather->count < count && virtio_balloon_gather_room(gather)) {
 		unsigned int n = min3((unsigned int)VIRTIO_BALLOON_GROUP,
 				      count - gather->count,
-				      gather->max_runs - gather->nr_runs);
+				      virtio_balloon_gather_room(gather));
 
 		if (virtio_balloon_interrupted(vb))
 			break;
-		if (!alloc_pages_bulk_list(gfp, n, &pages))
+		if (virtio_balloon_at_floor(vb) ||
+		    !alloc_pages_bulk_list(gfp, n, &pages))
 			return false;
 		virtio_balloon_gather_add(gather, &pages);
 		virtio_balloon_reap(vb);
+		virtio_balloon_have_told(vb);
 		cond_resched();
 	}
 	return true;
@@ -273,7 +340,7 @@ static enum virtio_balloon_move
 virtio_balloon_post_gathered(struct virtio_balloon *vb,
 			     struct virtio_balloon_batch *batch, bool last)
 {
-	virtio_balloon_gather_close(&vb->gather, vb->vdev, batch, last);
+	virtio_balloon_gather_close(&vb->gathered, vb->vdev, batch, last);
 	if (virtio_balloon_post(vb, batch, VIRTIO_BALLOON_Q_INFLATE)) {
 		put_pages_list(&batch->pages);
 		batch->count = 0;
@@ -300,6 +367,8 @@ static enum virtio_balloon_move virtio_balloon_inflate(struct virtio_balloon *vb
 	plenty = virtio_balloon_gather(vb, count);
 	if (virtio_balloon_interrupted(vb))
 		return VIRTIO_BALLOON_MOVED;
+	if (READ_ONCE(vb->telling))
+		return VIRTIO_BALLOON_AT_HOST;
 	if (plenty) {
 		vb->retry_delay = 0;
 		return virtio_balloon_post_gathered(vb, batch, count == want);
@@ -307,37 +376,80 @@ static enum virtio_balloon_move virtio_balloon_inflate(struct virtio_balloon *vb
 
 	virtio_balloon_back_off(vb);
 	virtio_balloon_set_short(vb, true);
-	if (vb->gather.count)
+	if (vb->gathered.count)
 		return virtio_balloon_post_gathered(vb, batch, true);
 	return VIRTIO_BALLOON_AT_ALLOCATOR;
 }
 
-/* Deflate by up to one batch; @want guest pages are too many in all. */
+/*
+ * Take up to @want guest pages, a group at most, out of the balloon. Without
+ * MUST_TELL_HOST the guest has them at once; the host hears of them as fast as
+ * it listens.
+ *
+ * Return: false if none could be taken.
+ */
+static bool virtio_balloon_take_back(struct virtio_balloon *vb,
+				     unsigned long want)
+{
+	unsigned int n = min3(want, VIRTIO_BALLOON_GROUP,
+			      (unsigned long)virtio_balloon_gather_room(&vb->owed));
+	LIST_HEAD(pages);
+
+	if (vb->must_tell_host && vb->owed.count >= vb->capacity)
+		return false;
+	if (!n)
+		return false;
+	n = virtio_balloon_dequeue(vb, &pages, n);
+	if (!n)
+		return false;
+	WRITE_ONCE(vb->deflating, vb->deflating + n);
+	if (vb->must_tell_host) {
+		virtio_balloon_gather_add(&vb->owed, &pages);
+	} else {
+		virtio_balloon_gather_note(&vb->owed, &pages);
+		virtio_balloon_release(&pages);
+	}
+	return true;
+}
+
+/* Post a batch of what the host has to be told, if it is its turn to listen. */
+static bool virtio_balloon_post_owed(struct virtio_balloon *vb)
+{
+	struct virtio_balloon_batch *batch = vb->unposted;
+
+	if (READ_ONCE(vb->telling) ||
+	    !virtio_balloon_has_room(vb, VIRTIO_BALLOON_Q_DEFLATE))
+		return false;
+	if (!batch) {
+		batch = virtio_balloon_move_batch(vb);
+		if (!batch)
+			return false;
+		virtio_balloon_gather_close(&vb->owed, vb->vdev, batch, true);
+	}
+	if (virtio_balloon_post(vb, batch, VIRTIO_BALLOON_Q_DEFLATE)) {
+		vb->unposted = batch;
+		return false;
+	}
+	vb->unposted = NULL;
+	return true;
+}
+
+/*
+ * Deflate a little; @want guest pages are too many in all. With none, finish
+ * telling the host.
+ */
 static enum virtio_balloon_move virtio_balloon_deflate(struct virtio_balloon *vb,
 						       unsigned long want)
 {
-	struct virtio_balloon_batch *batch = virtio_balloon_move_batch(vb);
-	unsigned int count;
-	struct page *page;
+	bool moved = want && virtio_balloon_take_back(vb, want);
 
-	if (!batch || !virtio_balloon_has_room(vb, VIRTIO_BALLOON_Q_DEFLATE))
-		return VIRTIO_BALLOON_AT_HOST;
-
-	count = min_t(unsigned long, want, batch->capacity);
-	count = virtio_balloon_dequeue(vb, &batch->pages, count);
-	if (!count)
-		return VIRTIO_BALLOON_AT_MIGRATION;
-
-	list_for_each_entry(page, &batch->pages, lru)
-		virtio_balloon_add_pfns(vb->vdev, batch, page_to_pfn(page), 1);
-	if (virtio_balloon_post(vb, batch, VIRTIO_BALLOON_Q_DEFLATE)) {
-		virtio_balloon_enqueue(vb, &batch->pages, count);
-		batch->count = 0;
-		return VIRTIO_BALLOON_AT_HOST;
-	}
-	if (!vb->must_tell_host)
-		virtio_balloon_release(&batch->pages);
-	return VIRTIO_BALLOON_MOVED;
+	if (vb->unposted || vb->owed.count >= vb->capacity ||
+	    (vb->owed.count && !moved))
+		moved |= virtio_balloon_post_owed(vb);
+	if (moved)
+		return VIRTIO_BALLOON_MOVED;
+	return vb->deflating ? VIRTIO_BALLOON_AT_HOST :
+			       VIRTIO_BALLOON_AT_MIGRATION;
 }
 
 /* Make the one move that is due, see the top of this file. */
@@ -346,15 +458,15 @@ static enum virtio_balloon_move virtio_balloon_move(struct virtio_balloon *vb)
 	unsigned long target = virtio_balloon_target(vb);
 	unsigned long committed = vb->pages + vb->inflating;
 
-	if (committed + vb->gather.count > target)
-		virtio_balloon_gather_release(&vb->gather);
+	if (committed + vb->gathered.count > target)
+		virtio_balloon_gather_release(&vb->gathered);
 	if (committed >= target)
 		virtio_balloon_set_short(vb, false);
 
 	if (vb->pages > target)
 		return virtio_balloon_deflate(vb, vb->pages - target);
-	if (READ_ONCE(vb->rings[VIRTIO_BALLOON_Q_DEFLATE].posted))
-		return VIRTIO_BALLOON_AT_HOST;
+	if (vb->deflating)
+		return virtio_balloon_deflate(vb, 0);
 	if (committed < target)
 		return virtio_balloon_inflate(vb, target - committed);
 	return vb->inflating ? VIRTIO_BALLOON_AT_HOST : VIRTIO_BALLOON_AT_TARGET;
@@ -368,7 +480,7 @@ static unsigned long virtio_balloon_delay(struct virtio_balloon *vb,
 	case VIRTIO_BALLOON_MOVED:
 		return 0;
 	case VIRTIO_BALLOON_AT_HOST:
-		if (vb->actual != vb->pages * VIRTIO_BALLOON_UNITS)
+		if (vb->actual != virtio_balloon_size(vb))
 			return VIRTIO_BALLOON_TELL;
 		break;
 	case VIRTIO_BALLOON_AT_MIGRATION:
@@ -397,25 +509,21 @@ static void virtio_balloon_work(struct work_struct *work)
 	do {
 		virtio_balloon_settle(vb);
 		move = virtio_balloon_move(vb);
+		virtio_balloon_have_told(vb);
 	} while (move == VIRTIO_BALLOON_MOVED && time_before(jiffies, end) &&
 		 !READ_ONCE(vb->stopping));
 
 	at_rest = move == VIRTIO_BALLOON_AT_TARGET ||
 		  move == VIRTIO_BALLOON_AT_ALLOCATOR;
-	virtio_balloon_tell_actual(vb, at_rest && !vb->inflating);
+	virtio_balloon_set_actual(vb, at_rest && !vb->inflating);
+	virtio_balloon_have_told(vb);
 
 	delay = virtio_balloon_delay(vb, move);
-	if (delay && !virtio_balloon_listen(vb))
+	if (delay && !READ_ONCE(vb->telling) && !virtio_balloon_listen(vb))
 		delay = 0;
+	/* Not later than someone else may have wished meanwhile */
 	if (delay != MAX_SCHEDULE_TIMEOUT)
-		mod_delayed_work(vb->wq, &vb->work, delay);
-}
-
-/* Run the work item now; from any context. */
-static void virtio_balloon_wake(struct virtio_balloon *vb)
-{
-	if (!READ_ONCE(vb->stopping))
-		mod_delayed_work(vb->wq, &vb->work, 0);
+		queue_delayed_work(vb->wq, &vb->work, delay);
 }
 
 static void virtio_balloon_used(struct virtqueue *vq)
@@ -509,7 +617,7 @@ static int virtio_balloon_migrate(struct balloon_dev_info *info,
 
 	if (!mutex_trylock(&vb->migration))
 		return -EAGAIN;
-	if (!READ_ONCE(vb->stopping)) {
+	if (!READ_ONCE(vb->stopping) && !READ_ONCE(vb->deflating)) {
 		err = virtio_balloon_swap(vb, newpage, page);
 		virtio_balloon_wake(vb);
 	}
@@ -517,13 +625,23 @@ static int virtio_balloon_migrate(struct balloon_dev_info *info,
 	return err;
 }
 
+static size_t virtio_balloon_batch_size(const struct virtio_balloon_batch *batch)
+{
+	return array3_size(batch->capacity, VIRTIO_BALLOON_UNITS,
+			   sizeof(*batch->pfns));
+}
+
 static void virtio_balloon_free_batches(struct virtio_balloon *vb)
 {
 	unsigned int b;
 
-	for (b = 0; b < VIRTIO_BALLOON_BATCHES; b++) {
-		kfree(vb->batches[b].pfns);
-		vb->batches[b].pfns = NULL;
+	for (b = 0; b < VIRTIO_BALLOON_MOVES; b++) {
+		struct virtio_balloon_batch *batch = &vb->batches[b];
+
+		if (batch->pfns)
+			free_pages_exact(batch->pfns,
+					 virtio_balloon_batch_size(batch));
+		batch->pfns = NULL;
 	}
 }
 
@@ -532,19 +650,23 @@ static int virtio_balloon_alloc_batches(struct virtio_balloon *vb,
 {
 	unsigned int b;
 
-	for (b = 0; b < VIRTIO_BALLOON_BATCHES; b++) {
+	for (b = 0; b < VIRTIO_BALLOON_MOVES; b++) {
 		struct virtio_balloon_batch *batch = &vb->batches[b];
 
-		batch->capacity = b < VIRTIO_BALLOON_MOVES ? capacity : 1;
-		batch->pfns = kmalloc_array(batch->capacity,
-					    VIRTIO_BALLOON_UNITS *
-					    sizeof(*batch->pfns),
-					    GFP_KERNEL | __GFP_NOWARN);
+		batch->capacity = capacity + VIRTIO_BALLOON_GROUP;
+		batch->pfns = alloc_pages_exact(virtio_balloon_batch_size(batch),
+						GFP_KERNEL | __GFP_NOWARN);
 		if (!batch->pfns) {
 			virtio_balloon_free_batches(vb);
 			return -ENOMEM;
 		}
 	}
+	for (b = 0; b < VIRTIO_BALLOON_MIGRATIONS; b++) {
+		vb->batches[VIRTIO_BALLOON_MOVES + b].capacity = 1;
+		vb->batches[VIRTIO_BALLOON_MOVES + b].pfns =
+			vb->migration_pfns[b];
+	}
+	vb->capacity = capacity;
 	return 0;
 }
 
@@ -554,19 +676,20 @@ static int virtio_balloon_pages_init(struct virtio_balloon *vb)
 	unsigned int capacity = clamp(totalram_pages() / 32,
 				      VIRTIO_BALLOON_BATCH_MIN,
 				      VIRTIO_BALLOON_BATCH_MAX);
-	unsigned int b;
+	unsigned int max_runs, b;
 	int err;
 
 	for (b = 0; b < VIRTIO_BALLOON_BATCHES; b++)
 		INIT_LIST_HEAD(&vb->batches[b].pages);
-	INIT_LIST_HEAD(&vb->gather.pages);
+	INIT_LIST_HEAD(&vb->gathered.pages);
+	INIT_LIST_HEAD(&vb->owed.pages);
 	INIT_DELAYED_WORK(&vb->work, virtio_balloon_work);
+	INIT_WORK(&vb->tell_work, virtio_balloon_tell_work);
 	if (IS_ENABLED(CONFIG_BALLOON_COMPACTION))
 		vb->info.migratepage = virtio_balloon_migrate;
 
 	capacity = rounddown_pow_of_two(capacity);
 	do {
-		vb->capacity = capacity;
 		err = virtio_balloon_alloc_batches(vb, capacity);
 		capacity /= 2;
 	} while (err && capacity >= VIRTIO_BALLOON_BATCH_MIN);
@@ -574,11 +697,12 @@ static int virtio_balloon_pages_init(struct virtio_balloon *vb)
 		return err;
 
 	vb->wq = alloc_workqueue("virtio_balloon",
-				 WQ_FREEZABLE | WQ_UNBOUND | WQ_MEM_RECLAIM, 1);
+				 WQ_FREEZABLE | WQ_UNBOUND | WQ_MEM_RECLAIM, 2);
 	if (!vb->wq)
 		return -ENOMEM;
-	return virtio_balloon_gather_init(&vb->gather,
-					  max(vb->capacity / 4, 64U));
+	max_runs = vb->capacity / 2;
+	err = virtio_balloon_gather_init(&vb->gathered, max_runs);
+	return err ?: virtio_balloon_gather_init(&vb->owed, max_runs);
 }
 
 static int virtio_balloon_pages_start(struct virtio_balloon *vb)
@@ -588,15 +712,18 @@ static int virtio_balloon_pages_start(struct virtio_balloon *vb)
 	vb->actual_at = jiffies;
 	/* The device remembers this across a reset */
 	virtio_cread_le(vb->vdev, struct virtio_balloon_config, actual,
-			&vb->actual);
+			&vb->actual_told);
+	vb->actual = vb->actual_told;
 	virtio_balloon_config_changed(vb);
 	return 0;
 }
 
-/* The work item runs no more; nobody is inside a migration, nor will be. */
+/* The work items run no more; nobody is inside a migration, nor will be. */
 static void virtio_balloon_pages_quiesce(struct virtio_balloon *vb)
 {
 	cancel_delayed_work_sync(&vb->work);
+	cancel_work_sync(&vb->tell_work);
+	vb->telling = false;
 	mutex_lock(&vb->migration);
 	mutex_unlock(&vb->migration);
 }
@@ -615,6 +742,7 @@ static void virtio_balloon_pages_stop(struct virtio_balloon *vb)
 	do {
 		virtio_balloon_settle(vb);
 		move = virtio_balloon_move(vb);
+		virtio_balloon_have_told(vb);
 		if (move == VIRTIO_BALLOON_AT_MIGRATION)
 			schedule_timeout_uninterruptible(VIRTIO_BALLOON_ISOLATED);
 		else if (move == VIRTIO_BALLOON_AT_HOST &&
@@ -632,11 +760,18 @@ static void virtio_balloon_pages_stop(struct virtio_balloon *vb)
 	}
 }
 
-/* Release what the batches hold; the host has forgotten them. */
+/*
+ * Release what the batches hold and forget what the host was to be told: it
+ * has forgotten all of it.
+ */
 static void virtio_balloon_release_batches(struct virtio_balloon *vb)
 {
 	unsigned int b;
 
+	if (vb->unposted) {
+		virtio_balloon_release(&vb->unposted->pages);
+		virtio_balloon_recycle(vb, vb->unposted);
+	}
 	for (b = 0; b < VIRTIO_BALLOON_BATCHES; b++) {
 		struct virtio_balloon_batch *batch = &vb->batches[b];
 
@@ -651,6 +786,10 @@ static void virtio_balloon_release_batches(struct virtio_balloon *vb)
 		virtio_balloon_recycle(vb, batch);
 	}
 	vb->inflating = 0;
+	vb->unposted = NULL;
+	vb->deflating = 0;
+	virtio_balloon_release(&vb->owed.pages);
+	virtio_balloon_gather_release(&vb->owed);
 }
 
 /* Release the ballooned pages; migration may have some a little longer. */
@@ -674,10 +813,11 @@ static void virtio_balloon_pages_exit(struct virtio_balloon *vb)
 {
 	/* A late interrupt may have queued it once more */
 	cancel_delayed_work_sync(&vb->work);
-	virtio_balloon_gather_release(&vb->gather);
+	virtio_balloon_gather_release(&vb->gathered);
 	virtio_balloon_release_batches(vb);
 	virtio_balloon_release_all(vb);
-	virtio_balloon_gather_exit(&vb->gather);
+	virtio_balloon_gather_exit(&vb->gathered);
+	virtio_balloon_gather_exit(&vb->owed);
 	virtio_balloon_free_batches(vb);
 	if (vb->wq)
 		destroy_workqueue(vb->wq);

@@ -9,12 +9,12 @@
  *
  * Life of a guest page:
  *
- *   allocator --gather--> gather.pages --post--> batch on the inflate queue
- *        ^                                            | answered
- *        |                                            v
- *     release <--post (*)-- batch on the deflate queue <-- info.pages
+ *   allocator --> gathered --> batch on the inflate queue --> info.pages
  *
- *   (*) at once; with MUST_TELL_HOST only when the deflate was answered.
+ *   info.pages --> owed --> batch on the deflate queue --> allocator
+ *             \
+ *              +-> allocator at once, unless MUST_TELL_HOST was negotiated;
+ *                  then "owed" and the batch only remember its frame number
  *
  * Whoever holds a page at an arrow's end holds its reference. A batch that was
  * posted keeps what it holds until the host has answered or the device has
@@ -22,9 +22,11 @@
  *
  * Who runs. One work item moves the balloon (pages.c). It never waits for the
  * host: it posts what fits, asks for an interrupt and returns; the interrupt
- * queues it again. Only page migration and the way down wait, and they do it
- * in virtio_balloon_wait(), which ends on an answer, on a broken queue, when
- * the device is being stopped, and in any case when its time is up.
+ * queues it again. Since a host may do all its work while it is being told of
+ * it, a second work item does the telling, on another CPU if there is one. Only
+ * page migration and the way down wait, and they do it in
+ * virtio_balloon_wait(), which ends on an answer, on a broken queue, when the
+ * device is being stopped, and in any case when its time is up.
  *
  * Locks, outermost first:
  *
@@ -36,7 +38,7 @@
  *
  * None of them is taken in a queue's callback. vb->lock is a plain spinlock
  * and nothing is allocated and nobody waits under it. What the work item
- * alone uses (gather, pages, inflating, target, the retry clock) has no lock:
+ * alone uses (gathered, owed, pages, target, the retry clock) has no lock:
  * the work item does not run twice at a time, and the way down uses these
  * only after the work item was cancelled for good.
  */
@@ -66,12 +68,15 @@
  * Batches that can be with the host at a time: the first so many for the
  * balloon's own moves, the rest, of one page each, for page migration.
  */
-#define VIRTIO_BALLOON_MOVES		8
+#define VIRTIO_BALLOON_MOVES		4
 #define VIRTIO_BALLOON_MIGRATIONS	4
 #define VIRTIO_BALLOON_BATCHES	\
 	(VIRTIO_BALLOON_MOVES + VIRTIO_BALLOON_MIGRATIONS)
 
-/* Guest pages a batch holds: no fewer than the first, no more than the second */
+/*
+ * Guest pages of a batch: no fewer than the first, no more than the second;
+ * and there is room for one group more, since one may be kept back.
+ */
 #define VIRTIO_BALLOON_BATCH_MIN	VIRTIO_BALLOON_GROUP
 #define VIRTIO_BALLOON_BATCH_MAX	(SZ_64M / PAGE_SIZE)
 
@@ -143,15 +148,16 @@ struct virtio_balloon_batch {
  * @count: guest pages
  */
 struct virtio_balloon_run {
-	unsigned long pfn;
-	unsigned int count;
+	u32 pfn;
+	u32 count;
 };
 
 /**
- * struct virtio_balloon_gather - pages allocated for the next batch
- * @pages: the pages, the most recent first, linked by page->lru
- * @count: guest pages in @pages
- * @runs: the same pages as runs, the most recent last
+ * struct virtio_balloon_gather - pages for the next batches
+ * @pages: the pages, the most recent first, linked by page->lru; empty if they
+ *         were only noted
+ * @count: guest pages gathered
+ * @runs: the pages as runs, the most recent last
  * @nr_runs: runs in use
  * @max_runs: runs for which there is room; a batch is closed when they are used
  */
@@ -229,14 +235,28 @@ extern const struct virtio_balloon_feature virtio_balloon_stats_feature;
  * @wq: freezable queue for @work
  * @work: moves the balloon
  * @info: the ballooned pages, guarded by its own pages_lock
- * @gather: pages on their way to the host; the work item's
+ * @migration_pfns: buffers of the migrations' batches
+ * @gathered: pages to be inflated; the work item's
+ * @owed: pages taken out of the balloon of which the host has to be told; the
+ *        work item's
+ * @unposted: a batch of owed pages that found no room in the queue, or NULL
  * @pages: guest pages in the balloon, isolated ones included; the work item's
  * @inflating: guest pages posted for inflation, unanswered; the work item's
+ * @deflating: guest pages taken out of the balloon that the host has not
+ *             answered yet. The allocator may have them already, and none of
+ *             them may be inflated again until the host knows. Set by the work
+ *             item, with WRITE_ONCE, before it frees such a page, so that
+ *             whoever is given the page sees it.
  * @target: guest pages the host asks for; the work item's
  * @flags: VIRTIO_BALLOON_TARGET_CHANGED: the configuration has to be read again;
  *         set by the configuration interrupt, taken by the work item
- * @actual: what the host was told last, in balloon pages; the work item's
- * @actual_at: when, in jiffies
+ * @tell_work: tells the host: kicks queues, writes @actual
+ * @telling: @tell_work is queued or running; set by the work item, cleared by
+ *           @tell_work, which then wakes the work item
+ * @actual: what the host is to know of the balloon's size, in balloon pages;
+ *          set by the work item with WRITE_ONCE, read by @tell_work
+ * @actual_at: when @actual was set, in jiffies; the work item's
+ * @actual_told: what the host was told last; @tell_work's
  * @short_of_memory: the last attempt to allocate failed; the work item's
  * @retry_at: when to allocate again, in jiffies
  * @retry_delay: how long the next pause is, in jiffies
@@ -268,13 +288,20 @@ struct virtio_balloon {
 	struct workqueue_struct *wq;
 	struct delayed_work work;
 	struct balloon_dev_info info;
-	struct virtio_balloon_gather gather;
+	__virtio32 migration_pfns[VIRTIO_BALLOON_MIGRATIONS][VIRTIO_BALLOON_UNITS];
+	struct virtio_balloon_gather gathered;
+	struct virtio_balloon_gather owed;
+	struct virtio_balloon_batch *unposted;
 	unsigned long pages;
 	unsigned long inflating;
+	unsigned long deflating;
 	unsigned long target;
 	unsigned long flags;
+	struct work_struct tell_work;
+	bool telling;
 	u32 actual;
 	unsigned long actual_at;
+	u32 actual_told;
 	bool short_of_memory;
 	unsigned long retry_at;
 	unsigned long retry_delay;
@@ -297,6 +324,8 @@ bool virtio_balloon_has_room(struct virtio_balloon *vb,
 int virtio_balloon_post(struct virtio_balloon *vb,
 			struct virtio_balloon_batch *batch,
 			enum virtio_balloon_queue queue);
+bool virtio_balloon_kick_due(struct virtio_balloon *vb);
+void virtio_balloon_kick(struct virtio_balloon *vb);
 void virtio_balloon_reap(struct virtio_balloon *vb);
 bool virtio_balloon_is_due(struct virtio_balloon *vb,
 			   struct virtio_balloon_batch *batch);
@@ -317,6 +346,10 @@ bool virtio_balloon_reap_stats(struct virtio_balloon *vb);
 int virtio_balloon_gather_init(struct virtio_balloon_gather *gather,
 			       unsigned int max_runs);
 void virtio_balloon_gather_exit(struct virtio_balloon_gather *gather);
+unsigned int
+virtio_balloon_gather_room(const struct virtio_balloon_gather *gather);
+void virtio_balloon_gather_note(struct virtio_balloon_gather *gather,
+				struct list_head *pages);
 void virtio_balloon_gather_add(struct virtio_balloon_gather *gather,
 			       struct list_head *pages);
 void virtio_balloon_gather_close(struct virtio_balloon_gather *gather,
