@@ -56,44 +56,53 @@ static bool virtio_balloon_same_group(unsigned long a, unsigned long b)
 }
 
 /*
- * Add a page to the last run, at either end, or begin a new one: the allocator
- * hands out blocks upwards, and what was freed page by page downwards.
+ * Add a page to a run, at either end: the allocator hands out blocks upwards,
+ * and what was freed page by page downwards.
  */
-static void virtio_balloon_gather_pfn(struct virtio_balloon_gather *gather,
+static bool virtio_balloon_run_extend(struct virtio_balloon_run *run,
 				      unsigned long pfn)
 {
-	struct virtio_balloon_run *run = gather->runs + gather->nr_runs - 1;
+	if (run->pfn + run->count != pfn && run->pfn != pfn + 1)
+		return false;
+	if (!virtio_balloon_same_group(run->pfn, pfn))
+		return false;
+	run->pfn = min_t(u32, run->pfn, pfn);
+	run->count++;
+	return true;
+}
 
-	if (gather->nr_runs && virtio_balloon_same_group(run->pfn, pfn)) {
-		if (run->pfn + run->count == pfn) {
-			run->count++;
-			return;
-		}
-		if (run->pfn == pfn + 1) {
-			run->pfn--;
-			run->count++;
-			return;
-		}
+/* Note pages as runs from the run @r on, which may have been begun. */
+static void virtio_balloon_gather_runs(struct virtio_balloon_gather *gather,
+				       struct list_head *pages, unsigned int r)
+{
+	struct virtio_balloon_run *run = &gather->runs[r];
+	struct virtio_balloon_run *end = &gather->runs[gather->nr_runs];
+	struct page *page;
+
+	list_for_each_entry_reverse(page, pages, lru) {
+		unsigned long pfn = page_to_pfn(page);
+
+		gather->count++;
+		if (run < end && virtio_balloon_run_extend(run, pfn))
+			continue;
+		run = end++;
+		run->pfn = pfn;
+		run->count = 1;
 	}
-	run = &gather->runs[gather->nr_runs++];
-	run->pfn = pfn;
-	run->count = 1;
+	gather->nr_runs = end - gather->runs;
 }
 
 /**
- * virtio_balloon_gather_note() - note pages that someone else has
- * @gather: with room for them; it must not be mixed with taken ones
+ * virtio_balloon_gather_note() - note pages without taking them
+ * @gather: with room for them; it holds no pages
  * @pages: guest pages, the most recent first, linked by page->lru
+ *
+ * They begin a new run, so that runs from the former nr_runs on are just these.
  */
 void virtio_balloon_gather_note(struct virtio_balloon_gather *gather,
 				struct list_head *pages)
 {
-	struct page *page;
-
-	list_for_each_entry_reverse(page, pages, lru) {
-		virtio_balloon_gather_pfn(gather, page_to_pfn(page));
-		gather->count++;
-	}
+	virtio_balloon_gather_runs(gather, pages, gather->nr_runs);
 }
 
 /**
@@ -116,7 +125,7 @@ virtio_balloon_gather_room(const struct virtio_balloon_gather *gather)
 void virtio_balloon_gather_add(struct virtio_balloon_gather *gather,
 			       struct list_head *pages)
 {
-	virtio_balloon_gather_note(gather, pages);
+	virtio_balloon_gather_runs(gather, pages, max(gather->nr_runs, 1U) - 1);
 	list_splice_init(pages, &gather->pages);
 }
 

@@ -21,6 +21,7 @@
  * balloon settles.
  */
 #include <linux/mm.h>
+#include <linux/page_ref.h>
 #include <linux/slab.h>
 #include <linux/virtio_config.h>
 #include <linux/vmstat.h>
@@ -87,25 +88,22 @@ virtio_balloon_migration_batch(struct virtio_balloon *vb)
 					 VIRTIO_BALLOON_BATCHES);
 }
 
-/*
- * Correct the managed pages of each zone, and MemTotal, for a list of pages:
- * @sign is 1 when they come back to the guest and -1 when they leave it.
- */
-static void virtio_balloon_account(struct list_head *pages, int sign)
+/* Correct the managed pages of each zone, and MemTotal, for inflated pages. */
+static void virtio_balloon_account(struct list_head *pages)
 {
 	struct page *page, *first = NULL;
 	long count = 0;
 
 	list_for_each_entry(page, pages, lru) {
 		if (first && page_zone(page) != page_zone(first)) {
-			adjust_managed_page_count(first, sign * count);
+			adjust_managed_page_count(first, -count);
 			count = 0;
 		}
 		if (!count++)
 			first = page;
 	}
 	if (count)
-		adjust_managed_page_count(first, sign * count);
+		adjust_managed_page_count(first, -count);
 }
 
 /* Put inflated pages, all answered, on the balloon's list. */
@@ -141,11 +139,72 @@ static unsigned int virtio_balloon_dequeue(struct virtio_balloon *vb,
 	return got;
 }
 
-/* Let the guest use deflated pages. */
-static void virtio_balloon_release(struct list_head *pages)
+/*
+ * Give back an aligned block of single pages, as one if nobody else looks at
+ * any of them: page by page it costs the allocator ten times the work to put
+ * the block together again. Allocation profiling counts pages where they were
+ * allocated, and has to see each of them.
+ */
+static void virtio_balloon_free_block(struct page *page, unsigned int order)
 {
-	virtio_balloon_account(pages, 1);
-	put_pages_list(pages);
+	unsigned int count = 1U << order, i = 1;
+
+	if (!mem_alloc_profiling_enabled())
+		while (i < count && page_ref_freeze(page + i, 1))
+			page[i++].mapping = NULL;
+	if (i == count) {
+		__free_pages(page, order);
+		return;
+	}
+	while (--i)
+		page_ref_unfreeze(page + i, 1);
+	for (i = 0; i < count; i++)
+		__free_page(page + i);
+}
+
+/* Let the guest use @count deflated pages from the frame @pfn on. */
+static void virtio_balloon_free_run(unsigned long pfn, unsigned int count)
+{
+	while (count) {
+		unsigned int order = min3((unsigned int)ilog2(count),
+					  pfn ? (unsigned int)__ffs(pfn) : 0,
+					  (unsigned int)MAX_PAGE_ORDER);
+
+		adjust_managed_page_count(pfn_to_page(pfn), 1L << order);
+		virtio_balloon_free_block(pfn_to_page(pfn), order);
+		pfn += 1UL << order;
+		count -= 1U << order;
+	}
+}
+
+/* The same for what was gathered from the run @r on. */
+static void virtio_balloon_free_runs(const struct virtio_balloon_gather *gather,
+				     unsigned int r)
+{
+	for (; r < gather->nr_runs; r++)
+		virtio_balloon_free_run(gather->runs[r].pfn,
+					gather->runs[r].count);
+}
+
+/* The same for the pages that a batch names. */
+static void virtio_balloon_free_batch(struct virtio_balloon *vb,
+				      const struct virtio_balloon_batch *batch)
+{
+	unsigned long first = 0, pfn;
+	unsigned int i, count = 0;
+
+	for (i = 0; i < batch->count; i++) {
+		pfn = virtio32_to_cpu(vb->vdev,
+				      batch->pfns[i * VIRTIO_BALLOON_UNITS]);
+		pfn /= VIRTIO_BALLOON_UNITS;
+		if (pfn != first + count) {
+			virtio_balloon_free_run(first, count);
+			first = pfn;
+			count = 0;
+		}
+		count++;
+	}
+	virtio_balloon_free_run(first, count);
 }
 
 /*
@@ -165,10 +224,11 @@ static void virtio_balloon_complete(struct virtio_balloon *vb,
 		put_page(batch->page);
 	} else if (inflate) {
 		vb->inflating -= batch->count;
-		virtio_balloon_account(&batch->pages, -1);
+		virtio_balloon_account(&batch->pages);
 		virtio_balloon_enqueue(vb, &batch->pages, batch->count);
 	} else {
-		virtio_balloon_release(&batch->pages);
+		if (vb->must_tell_host)
+			virtio_balloon_free_batch(vb, batch);
 		WRITE_ONCE(vb->deflating, vb->deflating - batch->count);
 	}
 	virtio_balloon_recycle(vb, batch);
@@ -393,22 +453,18 @@ static bool virtio_balloon_take_back(struct virtio_balloon *vb,
 {
 	unsigned int n = min3(want, VIRTIO_BALLOON_GROUP,
 			      (unsigned long)virtio_balloon_gather_room(&vb->owed));
+	unsigned int r = vb->owed.nr_runs;
 	LIST_HEAD(pages);
 
-	if (vb->must_tell_host && vb->owed.count >= vb->capacity)
-		return false;
 	if (!n)
 		return false;
 	n = virtio_balloon_dequeue(vb, &pages, n);
 	if (!n)
 		return false;
 	WRITE_ONCE(vb->deflating, vb->deflating + n);
-	if (vb->must_tell_host) {
-		virtio_balloon_gather_add(&vb->owed, &pages);
-	} else {
-		virtio_balloon_gather_note(&vb->owed, &pages);
-		virtio_balloon_release(&pages);
-	}
+	virtio_balloon_gather_note(&vb->owed, &pages);
+	if (!vb->must_tell_host)
+		virtio_balloon_free_runs(&vb->owed, r);
 	return true;
 }
 
@@ -700,7 +756,7 @@ static int virtio_balloon_pages_init(struct virtio_balloon *vb)
 				 WQ_FREEZABLE | WQ_UNBOUND | WQ_MEM_RECLAIM, 2);
 	if (!vb->wq)
 		return -ENOMEM;
-	max_runs = vb->capacity / 2;
+	max_runs = max(vb->capacity / 2, VIRTIO_BALLOON_GROUP);
 	err = virtio_balloon_gather_init(&vb->gathered, max_runs);
 	return err ?: virtio_balloon_gather_init(&vb->owed, max_runs);
 }
@@ -761,47 +817,45 @@ static void virtio_balloon_pages_stop(struct virtio_balloon *vb)
 }
 
 /*
- * Release what the batches hold and forget what the host was to be told: it
+ * Free what the batches hold and forget what the host was to be told: it
  * has forgotten all of it.
  */
-static void virtio_balloon_release_batches(struct virtio_balloon *vb)
+static void virtio_balloon_forget_batches(struct virtio_balloon *vb)
 {
 	unsigned int b;
 
-	if (vb->unposted) {
-		virtio_balloon_release(&vb->unposted->pages);
-		virtio_balloon_recycle(vb, vb->unposted);
-	}
 	for (b = 0; b < VIRTIO_BALLOON_BATCHES; b++) {
 		struct virtio_balloon_batch *batch = &vb->batches[b];
 
-		if (batch->state == VIRTIO_BALLOON_IDLE)
-			continue;
 		if (batch->page)
 			put_page(batch->page);
-		else if (batch->queue == VIRTIO_BALLOON_Q_INFLATE)
+		else if (!list_empty(&batch->pages))
 			put_pages_list(&batch->pages);
-		else
-			virtio_balloon_release(&batch->pages);
+		else if (vb->must_tell_host)
+			virtio_balloon_free_batch(vb, batch);
 		virtio_balloon_recycle(vb, batch);
 	}
-	vb->inflating = 0;
-	vb->unposted = NULL;
-	vb->deflating = 0;
-	virtio_balloon_release(&vb->owed.pages);
+	if (vb->must_tell_host)
+		virtio_balloon_free_runs(&vb->owed, 0);
 	virtio_balloon_gather_release(&vb->owed);
+	vb->unposted = NULL;
+	vb->inflating = 0;
+	vb->deflating = 0;
 }
 
-/* Release the ballooned pages; migration may have some a little longer. */
-static void virtio_balloon_release_all(struct virtio_balloon *vb)
+/* Free the ballooned pages; migration may have some a little longer. */
+static void virtio_balloon_free_all(struct virtio_balloon *vb)
 {
 	unsigned long end = jiffies + VIRTIO_BALLOON_STOP_MAX;
 	LIST_HEAD(pages);
 
 	while (vb->pages && time_before(jiffies, end)) {
-		if (!virtio_balloon_dequeue(vb, &pages, vb->capacity))
+		if (!virtio_balloon_dequeue(vb, &pages, VIRTIO_BALLOON_GROUP))
 			schedule_timeout_uninterruptible(VIRTIO_BALLOON_ISOLATED);
-		virtio_balloon_release(&pages);
+		virtio_balloon_gather_note(&vb->owed, &pages);
+		virtio_balloon_free_runs(&vb->owed, 0);
+		virtio_balloon_gather_release(&vb->owed);
+		INIT_LIST_HEAD(&pages);
 		cond_resched();
 	}
 	if (vb->pages)
@@ -814,8 +868,8 @@ static void virtio_balloon_pages_exit(struct virtio_balloon *vb)
 	/* A late interrupt may have queued it once more */
 	cancel_delayed_work_sync(&vb->work);
 	virtio_balloon_gather_release(&vb->gathered);
-	virtio_balloon_release_batches(vb);
-	virtio_balloon_release_all(vb);
+	virtio_balloon_forget_batches(vb);
+	virtio_balloon_free_all(vb);
 	virtio_balloon_gather_exit(&vb->gathered);
 	virtio_balloon_gather_exit(&vb->owed);
 	virtio_balloon_free_batches(vb);
