@@ -124,7 +124,7 @@ bool virtio_balloon_broken(struct virtio_balloon *vb)
  * @vb: the balloon
  * @queue: the queue
  *
- * A hint: a migration may take the place.
+ * Return: true if it would. A hint: a migration may take the place.
  */
 bool virtio_balloon_has_room(struct virtio_balloon *vb,
 			     enum virtio_balloon_queue queue)
@@ -141,10 +141,11 @@ static bool virtio_balloon_ring_dry(const struct virtio_balloon_ring *ring)
 }
 
 /**
- * virtio_balloon_kick_due() - whether virtio_balloon_kick() would kick
+ * virtio_balloon_kick_due() - whether the host may have run dry
  * @vb: the balloon
  *
  * Context: does not sleep.
+ * Return: true if virtio_balloon_kick() would have something to tell.
  */
 bool virtio_balloon_kick_due(struct virtio_balloon *vb)
 {

@@ -34,7 +34,7 @@
 #define VIRTIO_BALLOON_TELL		(HZ / 10)
 /* Pause after memory could not be had: from, to */
 #define VIRTIO_BALLOON_RETRY_MIN	(HZ / 5)
-#define VIRTIO_BALLOON_RETRY_MAX	(10 * HZ)
+#define VIRTIO_BALLOON_RETRY_MAX	HZ
 /* Pause while migration has all the pages that are to be deflated */
 #define VIRTIO_BALLOON_ISOLATED		(HZ / 50 + 1)
 /* How long a migration waits for the host */
@@ -331,10 +331,10 @@ static void virtio_balloon_set_short(struct virtio_balloon *vb, bool is_short)
 	vb->short_of_memory = is_short;
 	if (is_short)
 		dev_info(&vb->vdev->dev,
-			 "out of memory at %lu of %lu pages, trying on\n",
+			 "short of memory at %lu of %lu pages, trying on\n",
 			 vb->pages + vb->inflating, vb->target);
 	else
-		dev_info(&vb->vdev->dev, "no longer out of memory\n");
+		dev_info(&vb->vdev->dev, "no longer short of memory\n");
 }
 
 /* Pause before the next attempt to allocate, longer each time. */
@@ -354,13 +354,13 @@ static bool virtio_balloon_interrupted(struct virtio_balloon *vb)
 }
 
 /*
- * Inflation leaves so much memory available: 8 MiB, and one part in 128 of
- * what the guest had before the balloon.
+ * Inflation leaves so much memory available, over the allocator's own reserve:
+ * 4 MiB, and one part in 512 of what the guest had before the balloon.
  */
 static bool virtio_balloon_at_floor(struct virtio_balloon *vb)
 {
-	unsigned long floor = SZ_8M / PAGE_SIZE +
-			      (totalram_pages() + vb->pages) / 128;
+	unsigned long floor = SZ_4M / PAGE_SIZE +
+			      (totalram_pages() + vb->pages) / 512;
 
 	return si_mem_available() < floor;
 }
