@@ -5,11 +5,11 @@
  *
  * A host that backs the guest with 2 MiB pages gets one back only when all of
  * its 512 PFNs follow each other in one buffer. The allocator hands out
- * neighbours mostly one after the other, but it switches between blocks, and a
- * batch may be full in the middle of one. So pages are noted as runs, each
- * within one group; a closed batch names its runs in the order of their
- * addresses, and the group that is still being filled when the batch is full
- * is left for the next one.
+ * neighbours mostly one after the other, but it has a few blocks in use at a
+ * time, and a batch may be full in the middle of them. So pages are noted as
+ * runs, each within one group; a closed batch names its runs in the order of
+ * their addresses, and groups that are still being filled when the batch is
+ * full are left for the next one.
  *
  * Runs are also a short way to remember pages that were deflated and are in
  * use again before the host was told of them.
@@ -158,27 +158,97 @@ void virtio_balloon_cut(struct list_head *pages, struct list_head *head,
 	list_cut_position(head, pages, last);
 }
 
-/*
- * How many of the runs to post: as many as fit; and if all fit, all but those
- * of the group that is still being filled, if there are others.
- */
+/* How many runs fit in a batch. */
 static unsigned int
-virtio_balloon_gather_settled(const struct virtio_balloon_gather *gather,
-			      unsigned int capacity, bool last)
+virtio_balloon_gather_fitting(const struct virtio_balloon_gather *gather,
+			      unsigned int capacity)
 {
 	unsigned int n = 0, count = 0;
-	unsigned long group;
 
 	while (n < gather->nr_runs && count + gather->runs[n].count <= capacity)
 		count += gather->runs[n++].count;
-	if (last || n < gather->nr_runs)
-		return n;
+	return n;
+}
 
-	group = gather->runs[n - 1].pfn;
-	count = 0;
-	while (n && virtio_balloon_same_group(gather->runs[n - 1].pfn, group))
-		count += gather->runs[--n].count;
-	return n && count < VIRTIO_BALLOON_GROUP ? n : gather->nr_runs;
+static bool virtio_balloon_in_groups(const unsigned long *groups,
+				     unsigned int n, unsigned long pfn)
+{
+	while (n--)
+		if (virtio_balloon_same_group(groups[n], pfn))
+			return true;
+	return false;
+}
+
+/* How many pages of the group of @pfn are gathered. */
+static unsigned int
+virtio_balloon_gather_group(const struct virtio_balloon_gather *gather,
+			    unsigned long pfn)
+{
+	unsigned int r, count = 0;
+
+	for (r = 0; r < gather->nr_runs; r++)
+		if (virtio_balloon_same_group(gather->runs[r].pfn, pfn))
+			count += gather->runs[r].count;
+	return count;
+}
+
+/*
+ * The groups that are still being filled: among those of the last few runs,
+ * the ones that are not whole. Returns how many; a page of each is in @groups.
+ */
+static unsigned int
+virtio_balloon_gather_open(const struct virtio_balloon_gather *gather,
+			   unsigned long *groups)
+{
+	unsigned int r = gather->nr_runs, n = 0;
+	unsigned int end = r - min(r, 4U * VIRTIO_BALLOON_KEPT);
+
+	while (r-- > end && n < VIRTIO_BALLOON_KEPT) {
+		unsigned long pfn = gather->runs[r].pfn;
+
+		if (!virtio_balloon_in_groups(groups, n, pfn) &&
+		    virtio_balloon_gather_group(gather, pfn) <
+		    VIRTIO_BALLOON_GROUP)
+			groups[n++] = pfn;
+	}
+	return n;
+}
+
+/*
+ * Move the runs of groups that are still being filled behind the others.
+ *
+ * Return: how many others there are; or all, if there is no other.
+ */
+static unsigned int
+virtio_balloon_gather_settle(struct virtio_balloon_gather *gather)
+{
+	unsigned long groups[VIRTIO_BALLOON_KEPT];
+	unsigned int r, n, settled = 0;
+
+	n = virtio_balloon_gather_open(gather, groups);
+	for (r = 0; r < gather->nr_runs; r++) {
+		if (virtio_balloon_in_groups(groups, n, gather->runs[r].pfn))
+			continue;
+		swap(gather->runs[r], gather->runs[settled]);
+		settled++;
+	}
+	return settled ?: gather->nr_runs;
+}
+
+/* Leave the pages of the runs from @r on, and give all others to @batch. */
+static void virtio_balloon_gather_split(struct virtio_balloon_gather *gather,
+					unsigned int r,
+					struct virtio_balloon_batch *batch)
+{
+	LIST_HEAD(kept);
+	unsigned int i;
+
+	for (; r < gather->nr_runs; r++)
+		for (i = 0; i < gather->runs[r].count; i++)
+			list_move(&pfn_to_page(gather->runs[r].pfn + i)->lru,
+				  &kept);
+	list_splice_init(&gather->pages, &batch->pages);
+	list_splice(&kept, &gather->pages);
 }
 
 static int virtio_balloon_run_cmp(const void *a, const void *b)
@@ -212,20 +282,26 @@ void virtio_balloon_add_pfns(struct virtio_device *vdev,
 
 /**
  * virtio_balloon_gather_close() - turn what was gathered into a batch
- * @gather: not empty; keeps what has no room, and the group that is still
- *          being filled, if any
+ * @gather: not empty; keeps what has no room, and groups that are still being
+ *          filled, if there are others
  * @vdev: the device, for its byte order
  * @batch: IDLE; gets the pages, if @gather has them, and their PFNs, sorted
  * @last: nothing will follow: keep no group back
+ *
+ * If @gather has pages, the batch has to have room for all of them.
  */
 void virtio_balloon_gather_close(struct virtio_balloon_gather *gather,
 				 struct virtio_device *vdev,
 				 struct virtio_balloon_batch *batch, bool last)
 {
 	unsigned int settled, r;
-	LIST_HEAD(kept);
 
-	settled = virtio_balloon_gather_settled(gather, batch->capacity, last);
+	settled = virtio_balloon_gather_fitting(gather, batch->capacity);
+	if (!last && settled == gather->nr_runs)
+		settled = virtio_balloon_gather_settle(gather);
+	if (!list_empty(&gather->pages))
+		virtio_balloon_gather_split(gather, settled, batch);
+
 	sort(gather->runs, settled, sizeof(*gather->runs),
 	     virtio_balloon_run_cmp, NULL);
 	for (r = 0; r < settled; r++)
@@ -236,10 +312,4 @@ void virtio_balloon_gather_close(struct virtio_balloon_gather *gather,
 	gather->nr_runs -= settled;
 	memmove(gather->runs, gather->runs + settled,
 		gather->nr_runs * sizeof(*gather->runs));
-
-	if (list_empty(&gather->pages))
-		return;
-	virtio_balloon_cut(&gather->pages, &kept, gather->count);
-	list_splice_init(&gather->pages, &batch->pages);
-	list_splice(&kept, &gather->pages);
 }

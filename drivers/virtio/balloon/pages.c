@@ -709,7 +709,8 @@ static int virtio_balloon_alloc_batches(struct virtio_balloon *vb,
 	for (b = 0; b < VIRTIO_BALLOON_MOVES; b++) {
 		struct virtio_balloon_batch *batch = &vb->batches[b];
 
-		batch->capacity = capacity + VIRTIO_BALLOON_GROUP;
+		batch->capacity = capacity + VIRTIO_BALLOON_KEPT *
+				  VIRTIO_BALLOON_GROUP;
 		batch->pfns = alloc_pages_exact(virtio_balloon_batch_size(batch),
 						GFP_KERNEL | __GFP_NOWARN);
 		if (!batch->pfns) {

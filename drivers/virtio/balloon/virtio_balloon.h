@@ -74,8 +74,14 @@
 	(VIRTIO_BALLOON_MOVES + VIRTIO_BALLOON_MIGRATIONS)
 
 /*
+ * Groups that may be kept back from a batch, because they are still being
+ * filled: the allocator has a few blocks in use at a time, by zone and CPU.
+ */
+#define VIRTIO_BALLOON_KEPT		4
+
+/*
  * Guest pages of a batch: no fewer than the first, no more than the second;
- * and there is room for one group more, since one may be kept back.
+ * and there is room for the groups that may be kept back.
  */
 #define VIRTIO_BALLOON_BATCH_MIN	VIRTIO_BALLOON_GROUP
 #define VIRTIO_BALLOON_BATCH_MAX	(SZ_64M / PAGE_SIZE)
