@@ -71,9 +71,18 @@ virtio_balloon_idle_batch(struct virtio_balloon *vb, unsigned int first,
 	return NULL;
 }
 
-/* A batch for the work item, which alone takes these. */
+/*
+ * A batch for the work item, which alone takes these. The last is for deflation
+ * only, so that no inflation can be in its way.
+ */
 static struct virtio_balloon_batch *
-virtio_balloon_move_batch(struct virtio_balloon *vb)
+virtio_balloon_inflate_batch(struct virtio_balloon *vb)
+{
+	return virtio_balloon_idle_batch(vb, 0, VIRTIO_BALLOON_MOVES - 1);
+}
+
+static struct virtio_balloon_batch *
+virtio_balloon_deflate_batch(struct virtio_balloon *vb)
 {
 	return virtio_balloon_idle_batch(vb, 0, VIRTIO_BALLOON_MOVES);
 }
@@ -279,7 +288,7 @@ static void virtio_balloon_tell(struct virtio_balloon *vb)
 		return;
 	virtio_cwrite_le(vb->vdev, struct virtio_balloon_config, actual,
 			 &actual);
-	vb->actual_told = actual;
+	WRITE_ONCE(vb->actual_told, actual);
 }
 
 static void virtio_balloon_tell_work(struct work_struct *work)
@@ -297,7 +306,8 @@ static void virtio_balloon_have_told(struct virtio_balloon *vb)
 {
 	if (READ_ONCE(vb->telling))
 		return;
-	if (!virtio_balloon_kick_due(vb) && vb->actual_told == vb->actual)
+	if (!virtio_balloon_kick_due(vb) &&
+	    READ_ONCE(vb->actual_told) == vb->actual)
 		return;
 	if (num_online_cpus() > 1 && !READ_ONCE(vb->stopping)) {
 		WRITE_ONCE(vb->telling, true);
@@ -355,12 +365,14 @@ static bool virtio_balloon_interrupted(struct virtio_balloon *vb)
 
 /*
  * Inflation leaves so much memory available, over the allocator's own reserve:
- * 4 MiB, and one part in 512 of what the guest had before the balloon.
+ * 16 MiB, or a 32nd of what the guest had before the balloon if that is less,
+ * and a 512th of it. Less will not do: what a CPU's page lists may take at any
+ * moment, and boosts of the watermarks, are not accounted for.
  */
 static bool virtio_balloon_at_floor(struct virtio_balloon *vb)
 {
-	unsigned long floor = SZ_4M / PAGE_SIZE +
-			      (totalram_pages() + vb->pages) / 512;
+	unsigned long total = totalram_pages() + vb->pages;
+	unsigned long floor = min(SZ_16M / PAGE_SIZE, total / 32) + total / 512;
 
 	return si_mem_available() < floor;
 }
@@ -414,7 +426,7 @@ virtio_balloon_post_gathered(struct virtio_balloon *vb,
 static enum virtio_balloon_move virtio_balloon_inflate(struct virtio_balloon *vb,
 						       unsigned long want)
 {
-	struct virtio_balloon_batch *batch = virtio_balloon_move_batch(vb);
+	struct virtio_balloon_batch *batch = virtio_balloon_inflate_batch(vb);
 	unsigned int count;
 	bool plenty;
 
@@ -477,7 +489,7 @@ static bool virtio_balloon_post_owed(struct virtio_balloon *vb)
 	    !virtio_balloon_has_room(vb, VIRTIO_BALLOON_Q_DEFLATE))
 		return false;
 	if (!batch) {
-		batch = virtio_balloon_move_batch(vb);
+		batch = virtio_balloon_deflate_batch(vb);
 		if (!batch)
 			return false;
 		virtio_balloon_gather_close(&vb->owed, vb->vdev, batch, true);
