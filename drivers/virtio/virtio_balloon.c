@@ -85,11 +85,10 @@ static void virtio_balloon_down(struct virtio_balloon *vb)
 			vb->active[f]->stop(vb);
 	vb->nr_started = 0;
 
-	if (vb->has_queues) {
-		virtio_reset_device(vb->vdev);
+	virtio_reset_device(vb->vdev);
+	if (vb->has_queues)
 		virtio_balloon_host_lose(vb);
-		vb->has_queues = false;
-	}
+	vb->has_queues = false;
 
 	while (vb->nr_inited)
 		vb->active[--vb->nr_inited]->exit(vb);
