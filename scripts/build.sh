@@ -70,19 +70,17 @@ open_variant() {
 	cd "$2" || exit
 	[ "$3" = stock ] || "$ROOT/scripts/overlay.sh" "$2" || exit
 	mapfile -t list < <(fragments "$3")
-	configure x86 allnoconfig "${list[@]}"
+	configure "${list[@]}"
 }
 
-# configure ARCH START FRAGMENT...: .config of the current tree from START
-# (allnoconfig, alldefconfig) and the fragments, each line of which must hold.
+# configure FRAGMENT...: .config of the current tree, an x86 kernel of nothing
+# but what the fragments ask for. Each of their lines must take effect.
 configure() {
-	local arch=$1 start=$2 line lost=""
+	local line lost=""
 
-	shift 2
 	merge "$@" >balloon.config
-	make -s ARCH="$arch" CC="ccache gcc" HOSTCC="ccache gcc" \
-		KCONFIG_ALLCONFIG=balloon.config "$start" </dev/null ||
-		die "configuring $PWD failed"
+	make -s ARCH=x86 CC="ccache gcc" HOSTCC="ccache gcc" KCONFIG_ALLCONFIG=balloon.config \
+		allnoconfig </dev/null || die "configuring $PWD failed"
 	while read -r line; do
 		config_holds "$line" || lost+="  $line"$'\n'
 	done <balloon.config
@@ -108,18 +106,18 @@ config_holds() {
 		name=${1#\# }
 		! grep -q "^${name%% *}=" .config
 		;;
-	*=n) ! grep -q "^${1%=n}=" .config ;;
 	*) grep -qxF "$1" .config ;;
 	esac
 }
 
-# kbuild WHAT LOG ARG...: make ARG... in the current tree, with progress. An
-# interrupt ends make first, which removes what it had half written; it is a
-# process group of its own so that all of its children end.
+# kbuild WHAT LOG ARG...: make ARG... in the current tree, with progress; what
+# make says goes to LOG. An interrupt ends make first, which removes what it
+# had half written; it has a process group so that all of its children end.
 kbuild() {
 	local what=$1 log=$2 make_pid status=0
 
 	shift 2
+	mkdir -p "$(dirname "$log")"
 	set -m
 	make -j"$(nproc)" CC="ccache gcc" HOSTCC="ccache gcc" "$@" </dev/null >"$log" 2>&1 &
 	set +m
@@ -158,8 +156,8 @@ show_progress() {
 }
 
 build_failed() {
-	grep -nE 'error:|Error |ERROR:|undefined|No space left|No rule' "$2" | head -n 20 >&2 ||
-		tail -n 20 "$2" >&2
+	grep -E 'error:|ERROR:|undefined|No space left|No rule' "$2" | head -n 20 >&2
+	[ "${PIPESTATUS[0]}" = 0 ] || tail -n 20 "$2" >&2
 	advise_full "$CACHE"
 	die "$1: the build failed; the whole log is $2"
 }

@@ -57,7 +57,7 @@ main() {
 		return
 	fi
 	open_variant "$source" "$tree" "$variant"
-	kbuild "$base $variant kernel" "$tree/balloon-build.log" ARCH=x86 bzImage modules
+	kbuild "$base $variant kernel" "$out.log" ARCH=x86 bzImage modules
 	collect "$out"
 	say "$base $variant kernel: in ${out#"$ROOT"/}"
 }

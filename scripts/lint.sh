@@ -73,7 +73,6 @@ run_checkpatch() {
 # compile: our objects, with extra warnings and sparse, in the configuration
 # of the debug variant, so that the unit tests are seen too.
 compile() (
-	mkdir -p "$BUILD"
 	rm -f "$sparse_log"
 	open_variant "$source" "$(variant_tree "$source" debug)" debug
 	find drivers/virtio -path '*balloon*.o' -delete

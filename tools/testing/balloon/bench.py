@@ -44,8 +44,8 @@ def footer(runs_by_name, pairs):
     """Return the lines below the table: how it was measured, and how quiet the machine was."""
     others = statistics.median(value for _name, runs in runs_by_name for run in runs
                                for key, value in run.items() if key.endswith("_others"))
-    lines = [f"Medians of {pairs} runs of each kernel, in turn; the ratio is the median of the "
-             "pairs' ratios.",
+    lines = [f"Medians of {pairs} runs of each kernel, made in turn; the ratio is the median of "
+             "the pairs' ratios.",
              f"Host: {os.cpu_count()} CPUs; other programs kept {others:.2f} of them busy."]
     if others > NOISE:
         lines.append("That is too much for the seconds to mean anything: repeat it on a quiet "
@@ -63,8 +63,8 @@ def save(name, module, runs_by_name):
     (FOLDER / f"{name}.txt").write_text(text, encoding="ascii")
     data = {"kernels": names, "figures": figures.as_json(groups), "runs": [first, second]}
     (FOLDER / f"{name}.json").write_text(json.dumps(data, indent=1), encoding="ascii")
-    plot.draw(FOLDER / name, module.panels(runs_by_name), f"{names[0]} and {names[1]}",
-              size=(1500, 560))
+    plot.draw(FOLDER / name, module.panels(runs_by_name),
+              f"{name}: {names[0]} and {names[1]}, the run with the median time", size=(1200, 900))
     return text
 
 
@@ -78,8 +78,10 @@ def bench(name, variants, pairs):
     for number in range(1, pairs + 1):
         print(f"# {name}: pair {number} of {pairs}, {time.monotonic() - begin:.0f} s so far",
               flush=True)
-        for kernel, (_label, runs) in zip(pair, runs_by_name):
-            runs.append(measure(module, kernel))
+        # Both first, so that a run that fails leaves no half pair.
+        measured = [measure(module, kernel) for kernel in pair]
+        for run, (_label, runs) in zip(measured, runs_by_name):
+            runs.append(run)
         text = save(name, module, runs_by_name)
     print(f"\n{text}\nwrote {FOLDER.relative_to(kernels.TOP)}/{name}.txt, .json, .svg, .png")
 

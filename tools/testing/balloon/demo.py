@@ -22,7 +22,7 @@ from waiting import Timeout
 
 MEMORY = GIB
 USED = 600  # MiB that the program in the guest writes to
-PAUSE = 0.05  # seconds between two looks at the host's memory
+PAUSE = 0.08  # seconds between two looks at the host's memory
 GUEST_PAUSE = 0.12  # and at the guest's, which costs the guest time
 REST = 1.2  # seconds that each step is shown at least, once it is done
 LIMIT = 120.0  # seconds after which a step has failed
@@ -202,8 +202,8 @@ class Demo:
 def show(variant):
     """The whole demo on one kernel."""
     kernel = kernels.find(variant)
-    print(f"Booting a guest of {to_mib(MEMORY)} MiB with Linux {kernel.release} ({variant}) ...",
-          flush=True)
+    print(f"Booting a guest of {to_mib(MEMORY)} MiB with Linux {kernel.release} ({variant}), "
+          "some seconds ...", flush=True)
     with VM(kernel, memory=MEMORY, balloon={}, trace=vmtrace.COUNT_EVENTS) as vm:
         demo = Demo(vm)
         for number, step in enumerate(STEPS, 1):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from waiting import Timeout, wait_until
 
+MAX_LINE = 4096  # as in guest/agent.c
 _FRAME = re.compile(rb"\x02(\d+) (\d+) (\d+)\n")
 
 
@@ -17,7 +18,8 @@ class AgentError(Exception):
     """The guest could not do what was asked; status is an errno (or sh's exit status)."""
 
     def __init__(self, command, status, output):
-        reason = os.strerror(status) if status in errno.errorcode else f"status {status}"
+        known = status in errno.errorcode and not command.startswith("sh ")
+        reason = os.strerror(status) if known else f"status {status}"
         super().__init__(f"guest: {command}: {reason} {output.strip()[-300:]}".rstrip())
         self.status = status
         self.output = output
@@ -160,8 +162,11 @@ class Agent:
     def call(self, command, timeout=60.0):
         """Run a command of the agent and return its output; AgentError if it fails."""
         self._next_id += 1
+        line = f"{self._next_id} {command}\n".encode()
+        if len(line) > MAX_LINE:
+            raise ValueError(f"a command of {len(line)} bytes is too long for the guest's agent")
         self._sock.settimeout(timeout)
-        self._sock.sendall(f"{self._next_id} {command}\n".encode())
+        self._sock.sendall(line)
         deadline = time.monotonic() + timeout
         while True:
             frame = self._frame(deadline)

@@ -2,9 +2,12 @@
 """The host's view of a guest's memory: what of it is backed, and huge pages for it."""
 
 import contextlib
+import fcntl
 import re
 import subprocess
 from pathlib import Path
+
+from waiting import wait_until
 
 HUGE = 2 * 1024 * 1024
 _POOL = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
@@ -55,10 +58,29 @@ def _pool(name):
 
 
 @contextlib.contextmanager
+def _pool_to_ourselves():
+    """Keep other runs of this code from changing the pool; wait for one that does."""
+    def lock():
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            return False
+    with open(_POOL / "nr_hugepages", "rb") as file:
+        wait_until(lock, "another run to be done with the host's huge pages", 600, 0.2)
+        yield
+
+
+@contextlib.contextmanager
 def huge_pages(count):
     """Have count free 2 MiB pages on the host while the context lasts; restore the pool after."""
     if not _POOL.is_dir():
-        raise HostMemoryError("this host has no 2 MiB huge pages (no " + str(_POOL) + ")")
+        raise HostMemoryError(f"this host has no huge pages of 2 MiB ({_POOL} is missing)")
+    with _pool_to_ourselves():
+        yield from _grown_pool(count)
+
+
+def _grown_pool(count):
     before = _pool("nr_hugepages")
     missing = count - _pool("free_hugepages")
     if missing > 0:

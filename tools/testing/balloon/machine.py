@@ -241,6 +241,9 @@ class VM(Machine):
         super().start()
         if self.options.loads_driver:
             self.wait_driver()
+            if self.base_total is None:
+                raise GuestFailure("the balloon took "
+                                   f"{self.pages_out(self.query_balloon())} pages unasked")
         elif self.options.balloon is None:
             self.base_total = self.agent.memory().total
 

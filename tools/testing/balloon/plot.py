@@ -86,6 +86,8 @@ def _panel(number, panel):
 
 def _script(kind, path, panels, title, size):
     width, height = size
+    columns = min(len(panels), 2)
+    rows = -(-len(panels) // columns)
     commands = [
         "set terminal " + _TERMINALS[kind].format(w=width, h=height),
         f"set output {_quote(str(path))}", "set encoding utf8",
@@ -93,7 +95,7 @@ def _script(kind, path, panels, title, size):
         "set grid lc rgb '#dddddd' lw 0.8", "set border 3", "set tics nomirror out",
         "set key below center horizontal samplen 2.5 width 1 spacing 1.3",
         "set xlabel offset 0,-0.2", "set bmargin 6.5",
-        f"set multiplot layout 1,{len(panels)} title {_quote(title)} font ',15' noenhanced",
+        f"set multiplot layout {rows},{columns} title {_quote(title)} font ',15' noenhanced",
     ]
     for number, panel in enumerate(panels):
         commands += _panel(number, panel)
@@ -101,7 +103,7 @@ def _script(kind, path, panels, title, size):
 
 
 def draw(stem, panels, title, size=(1000, 560)):
-    """Write stem.svg and stem.png, the panels side by side, and return their paths."""
+    """Write stem.svg and stem.png, two panels a row, and return their paths."""
     if not shutil.which("gnuplot"):
         raise PlotError("gnuplot is not installed; run: apt-get install gnuplot-nox")
     stem.parent.mkdir(parents=True, exist_ok=True)

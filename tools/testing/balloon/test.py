@@ -56,7 +56,7 @@ def describe(error):
     """Return what is worth knowing of an exception, as lines."""
     lines = str(error).splitlines() or [type(error).__name__]
     if isinstance(error, (AssertionError, TypeError, AttributeError, KeyError, ValueError)):
-        lines += traceback.format_exc().splitlines()
+        lines += "".join(traceback.format_tb(error.__traceback__)).splitlines()
     return lines + getattr(error, "__notes__", [])
 
 
@@ -92,6 +92,8 @@ def main(argv):
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     rows = plan(options) * options.repeat
+    if not rows:
+        sys.exit(f"none of these scenarios means anything on {options.variant}; see --list")
     seed = options.seed if options.seed is not None else int(time.time())
     passed = failed = 0
     for number, (item, variant) in enumerate(rows):

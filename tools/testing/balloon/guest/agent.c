@@ -109,22 +109,6 @@ static int cmd_ls(char *args)
 	return 0;
 }
 
-/* readlink FILE */
-static int cmd_readlink(char *args)
-{
-	char *path = next_word(&args);
-	char target[1024];
-	ssize_t n;
-
-	if (!path)
-		return -EINVAL;
-	n = readlink(path, target, sizeof(target));
-	if (n < 0)
-		return -errno;
-	out("%.*s", (int)n, target);
-	return 0;
-}
-
 /* insmod NAME [PARAMETERS]: from /modules. */
 static int cmd_insmod(char *args)
 {
@@ -372,7 +356,6 @@ static const struct {
 	{ "cat", cmd_cat },
 	{ "write", cmd_write },
 	{ "ls", cmd_ls },
-	{ "readlink", cmd_readlink },
 	{ "insmod", cmd_insmod },
 	{ "rmmod", cmd_rmmod },
 	{ "memory", cmd_memory },

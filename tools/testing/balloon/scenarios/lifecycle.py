@@ -39,6 +39,7 @@ def _come_and_go(run, vm, size):
 def rebind(run):
     """No driver, no balloon; a new driver goes to the target that stands."""
     with run.vm(memory=512 * MIB) as vm:
+        vm.agent.run("touch", 300)
         _come_and_go(run, vm, vm.memory)
         run.move(vm, 200 * MIB)
         _come_and_go(run, vm, 200 * MIB)
