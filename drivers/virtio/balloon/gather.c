@@ -142,22 +142,6 @@ void virtio_balloon_gather_release(struct virtio_balloon_gather *gather)
 	gather->nr_runs = 0;
 }
 
-/**
- * virtio_balloon_cut() - move the first pages of a list to another
- * @pages: a list of at least @count guest pages, linked by page->lru
- * @head: where they go, in the same order; what it held is lost
- * @count: guest pages
- */
-void virtio_balloon_cut(struct list_head *pages, struct list_head *head,
-			unsigned int count)
-{
-	struct list_head *last = pages;
-
-	while (count--)
-		last = last->next;
-	list_cut_position(head, pages, last);
-}
-
 /* How many runs fit in a batch. */
 static unsigned int
 virtio_balloon_gather_fitting(const struct virtio_balloon_gather *gather,

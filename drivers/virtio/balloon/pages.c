@@ -97,37 +97,29 @@ virtio_balloon_migration_batch(struct virtio_balloon *vb)
 					 VIRTIO_BALLOON_BATCHES);
 }
 
-/* Correct the managed pages of each zone, and MemTotal, for inflated pages. */
-static void virtio_balloon_account(struct list_head *pages)
-{
-	struct page *page, *first = NULL;
-	long count = 0;
-
-	list_for_each_entry(page, pages, lru) {
-		if (first && page_zone(page) != page_zone(first)) {
-			adjust_managed_page_count(first, -count);
-			count = 0;
-		}
-		if (!count++)
-			first = page;
-	}
-	if (count)
-		adjust_managed_page_count(first, -count);
-}
-
-/* Put inflated pages, all answered, on the balloon's list. */
+/*
+ * Put inflated pages, all answered, on the balloon's list, and take them off
+ * the managed pages of their zones and MemTotal. The list is enqueued with
+ * interrupts off, so little at a time: at most a group, of one zone.
+ */
 static void virtio_balloon_enqueue(struct virtio_balloon *vb,
-				   struct list_head *pages, unsigned int count)
+				   struct list_head *pages)
 {
-	while (count) {
-		unsigned int n = min_t(unsigned long, count,
-				       VIRTIO_BALLOON_GROUP);
+	while (!list_empty(pages)) {
+		struct page *first = list_first_entry(pages, struct page, lru);
+		struct page *page = first;
+		unsigned long n = 0;
 		LIST_HEAD(some);
 
-		/* The list is enqueued with interrupts off: little at a time */
-		virtio_balloon_cut(pages, &some, n);
+		list_for_each_entry_from(page, pages, lru) {
+			if (n == VIRTIO_BALLOON_GROUP ||
+			    page_zone_id(page) != page_zone_id(first))
+				break;
+			n++;
+		}
+		list_cut_before(&some, pages, &page->lru);
+		adjust_managed_page_count(first, -n);
 		vb->pages += balloon_page_list_enqueue(&vb->info, &some);
-		count -= n;
 	}
 }
 
@@ -233,8 +225,7 @@ static void virtio_balloon_complete(struct virtio_balloon *vb,
 		put_page(batch->page);
 	} else if (inflate) {
 		vb->inflating -= batch->count;
-		virtio_balloon_account(&batch->pages);
-		virtio_balloon_enqueue(vb, &batch->pages, batch->count);
+		virtio_balloon_enqueue(vb, &batch->pages);
 	} else {
 		if (vb->must_tell_host)
 			virtio_balloon_free_batch(vb, batch);
@@ -377,6 +368,106 @@ static bool virtio_balloon_at_floor(struct virtio_balloon *vb)
 	return si_mem_available() < floor;
 }
 
+/* Allocate up to @n pages and gather them; returns how many. */
+static unsigned int virtio_balloon_gather_some(struct virtio_balloon *vb,
+					       unsigned int n, gfp_t gfp)
+{
+	LIST_HEAD(pages);
+
+	n = min3(n, (unsigned int)VIRTIO_BALLOON_GROUP,
+		 virtio_balloon_gather_room(&vb->gathered));
+	n = alloc_pages_bulk_list((balloon_mapping_gfp_mask() & ~__GFP_RECLAIM) |
+				  __GFP_NOMEMALLOC | __GFP_NORETRY |
+				  __GFP_NOWARN | gfp, n, &pages);
+	virtio_balloon_gather_add(&vb->gathered, &pages);
+	return n;
+}
+
+/* How many free pages the lists of a CPU hold, about. */
+static unsigned int virtio_balloon_cpu_pages(int cpu)
+{
+	unsigned int count = 0;
+	int nid, z;
+
+	for_each_online_node(nid) {
+		for (z = 0; z < MAX_NR_ZONES; z++) {
+			struct zone *zone = &NODE_DATA(nid)->node_zones[z];
+
+			if (populated_zone(zone))
+				count += READ_ONCE(per_cpu_ptr(zone->per_cpu_pageset,
+							       cpu)->count);
+		}
+	}
+	return count;
+}
+
+/**
+ * struct virtio_balloon_local - an allocation that has to run on one CPU
+ * @work: on the stack of the work item, which waits for it
+ * @vb: the balloon
+ * @count: how many pages are to be gathered in all
+ */
+struct virtio_balloon_local {
+	struct work_struct work;
+	struct virtio_balloon *vb;
+	unsigned int count;
+};
+
+/* Gather from this CPU's lists, as long as that is where the pages come from. */
+static void virtio_balloon_gather_local(struct work_struct *work)
+{
+	struct virtio_balloon_local *local =
+		container_of(work, struct virtio_balloon_local, work);
+	struct virtio_balloon *vb = local->vb;
+	int cpu = raw_smp_processor_id();
+	unsigned int held, left;
+
+	left = virtio_balloon_cpu_pages(cpu);
+	do {
+		held = left;
+		virtio_balloon_gather_some(vb, local->count -
+					   vb->gathered.count, 0);
+		left = virtio_balloon_cpu_pages(cpu);
+		cond_resched();
+	} while (left < held && left >= VIRTIO_BALLOON_GROUP &&
+		 vb->gathered.count < local->count &&
+		 virtio_balloon_gather_room(&vb->gathered) &&
+		 !virtio_balloon_interrupted(vb));
+}
+
+/*
+ * Free pages on the lists of CPUs are no available memory by the kernel's
+ * account, and only the CPU itself allocates from them. After a large process
+ * has ended they may be hundreds of MiB, and it takes the kernel many seconds
+ * to drain them. So have the CPU that holds most allocate for the balloon.
+ *
+ * Return: false if nothing could be gathered that way.
+ */
+static bool virtio_balloon_gather_from_lists(struct virtio_balloon *vb,
+					     unsigned int count)
+{
+	struct virtio_balloon_local local = { .vb = vb, .count = count };
+	unsigned int before = vb->gathered.count, most = 0;
+	int cpu, best = 0;
+
+	for_each_online_cpu(cpu) {
+		unsigned int held = virtio_balloon_cpu_pages(cpu);
+
+		if (held > most) {
+			most = held;
+			best = cpu;
+		}
+	}
+	if (most < 2 * VIRTIO_BALLOON_GROUP)
+		return false;
+
+	INIT_WORK_ONSTACK(&local.work, virtio_balloon_gather_local);
+	queue_work_on(best, vb->local_wq, &local.work);
+	flush_work(&local.work);
+	destroy_work_on_stack(&local.work);
+	return vb->gathered.count > before;
+}
+
 /*
  * Allocate pages until @count are gathered. The host is kept busy meanwhile.
  *
@@ -384,22 +475,17 @@ static bool virtio_balloon_at_floor(struct virtio_balloon *vb)
  */
 static bool virtio_balloon_gather(struct virtio_balloon *vb, unsigned int count)
 {
-	const gfp_t gfp = balloon_mapping_gfp_mask() | __GFP_NOMEMALLOC |
-			  __GFP_NORETRY | __GFP_NOWARN;
 	struct virtio_balloon_gather *gather = &vb->gathered;
-	LIST_HEAD(pages);
 
-	while (gather->count < count && virtio_balloon_gather_room(gather)) {
-		unsigned int n = min3((unsigned int)VIRTIO_BALLOON_GROUP,
-				      count - gather->count,
-				      virtio_balloon_gather_room(gather));
-
-		if (virtio_balloon_interrupted(vb))
-			break;
-		if (virtio_balloon_at_floor(vb) ||
-		    !alloc_pages_bulk_list(gfp, n, &pages))
+	while (gather->count < count && virtio_balloon_gather_room(gather) &&
+	       !virtio_balloon_interrupted(vb)) {
+		if (virtio_balloon_at_floor(vb)) {
+			if (!virtio_balloon_gather_from_lists(vb, count))
+				return false;
+		} else if (!virtio_balloon_gather_some(vb, count - gather->count,
+						       __GFP_RECLAIM)) {
 			return false;
-		virtio_balloon_gather_add(gather, &pages);
+		}
 		virtio_balloon_reap(vb);
 		virtio_balloon_have_told(vb);
 		cond_resched();
@@ -767,7 +853,9 @@ static int virtio_balloon_pages_init(struct virtio_balloon *vb)
 
 	vb->wq = alloc_workqueue("virtio_balloon",
 				 WQ_FREEZABLE | WQ_UNBOUND | WQ_MEM_RECLAIM, 2);
-	if (!vb->wq)
+	vb->local_wq = alloc_workqueue("virtio_balloon_local", WQ_MEM_RECLAIM,
+				       0);
+	if (!vb->wq || !vb->local_wq)
 		return -ENOMEM;
 	max_runs = max(vb->capacity / 2, VIRTIO_BALLOON_GROUP);
 	err = virtio_balloon_gather_init(&vb->gathered, max_runs);
@@ -888,7 +976,10 @@ static void virtio_balloon_pages_exit(struct virtio_balloon *vb)
 	virtio_balloon_free_batches(vb);
 	if (vb->wq)
 		destroy_workqueue(vb->wq);
+	if (vb->local_wq)
+		destroy_workqueue(vb->local_wq);
 	vb->wq = NULL;
+	vb->local_wq = NULL;
 }
 
 const struct virtio_balloon_feature virtio_balloon_pages_feature = {

@@ -238,7 +238,9 @@ extern const struct virtio_balloon_feature virtio_balloon_stats_feature;
  * @batches: those of the balloon's own moves, then those of migrations
  * @capacity: guest pages in a batch of the balloon's own moves
  * @migration: see "Locks" above
- * @wq: freezable queue for @work
+ * @wq: freezable queue for @work and @tell_work
+ * @local_wq: for what @work has to have done on a certain CPU while it waits;
+ *            hence not freezable
  * @work: moves the balloon
  * @info: the ballooned pages, guarded by its own pages_lock
  * @migration_pfns: buffers of the migrations' batches
@@ -292,6 +294,7 @@ struct virtio_balloon {
 	struct mutex migration;	/* one page migration at a time */
 
 	struct workqueue_struct *wq;
+	struct workqueue_struct *local_wq;
 	struct delayed_work work;
 	struct balloon_dev_info info;
 	__virtio32 migration_pfns[VIRTIO_BALLOON_MIGRATIONS][VIRTIO_BALLOON_UNITS];
@@ -365,8 +368,6 @@ void virtio_balloon_gather_release(struct virtio_balloon_gather *gather);
 void virtio_balloon_add_pfns(struct virtio_device *vdev,
 			     struct virtio_balloon_batch *batch,
 			     unsigned long pfn, unsigned int count);
-void virtio_balloon_cut(struct list_head *pages, struct list_head *head,
-			unsigned int count);
 
 /* pages.c */
 void virtio_balloon_config_changed(struct virtio_balloon *vb);

@@ -231,25 +231,6 @@ static void gather_conserves(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, t->seen[i], 1, "page %u", i);
 }
 
-/* Cutting takes the front of a list and leaves the rest, in order. */
-static void gather_cut(struct kunit *test)
-{
-	struct list_head nodes[4];
-	LIST_HEAD(pages);
-	LIST_HEAD(head);
-	int i;
-
-	for (i = 0; i < 4; i++)
-		list_add_tail(&nodes[i], &pages);
-	virtio_balloon_cut(&pages, &head, 0);
-	KUNIT_EXPECT_TRUE(test, list_empty(&head));
-	virtio_balloon_cut(&pages, &head, 3);
-	KUNIT_EXPECT_PTR_EQ(test, head.next, &nodes[0]);
-	KUNIT_EXPECT_PTR_EQ(test, head.prev, &nodes[2]);
-	KUNIT_EXPECT_PTR_EQ(test, pages.next, &nodes[3]);
-	KUNIT_EXPECT_TRUE(test, list_is_singular(&pages));
-}
-
 static struct kunit_case gather_cases[] = {
 	KUNIT_CASE(gather_keeps_open_group),
 	KUNIT_CASE(gather_last_keeps_nothing),
@@ -258,7 +239,6 @@ static struct kunit_case gather_cases[] = {
 	KUNIT_CASE(gather_names_units),
 	KUNIT_CASE(gather_counts),
 	KUNIT_CASE(gather_conserves),
-	KUNIT_CASE(gather_cut),
 	{}
 };
 
