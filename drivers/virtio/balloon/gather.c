@@ -130,6 +130,39 @@ void virtio_balloon_gather_add(struct virtio_balloon_gather *gather,
 }
 
 /**
+ * virtio_balloon_gather_add_group() - take a whole group
+ * @gather: with room for a run
+ * @page: the first of its guest pages, each with a reference of its own
+ */
+void virtio_balloon_gather_add_group(struct virtio_balloon_gather *gather,
+				     struct page *page)
+{
+	struct virtio_balloon_run *run = &gather->runs[gather->nr_runs++];
+	unsigned int i;
+
+	run->pfn = page_to_pfn(page);
+	run->count = VIRTIO_BALLOON_GROUP;
+	gather->count += VIRTIO_BALLOON_GROUP;
+	for (i = 0; i < VIRTIO_BALLOON_GROUP; i++)
+		list_add(&page[i].lru, &gather->pages);
+}
+
+/**
+ * virtio_balloon_gather_gap() - how much the last group lacks
+ * @gather: any
+ *
+ * Return: guest pages between the last run and a whole group; 0 if a group
+ * came last, and a whole group if nothing did.
+ */
+unsigned int
+virtio_balloon_gather_gap(const struct virtio_balloon_gather *gather)
+{
+	if (!gather->nr_runs)
+		return VIRTIO_BALLOON_GROUP;
+	return VIRTIO_BALLOON_GROUP - gather->runs[gather->nr_runs - 1].count;
+}
+
+/**
  * virtio_balloon_gather_release() - give gathered pages back
  * @gather: left empty
  *

@@ -43,6 +43,10 @@
 #define VIRTIO_BALLOON_STOP_SILENCE	HZ
 #define VIRTIO_BALLOON_STOP_MAX		(3 * HZ)
 
+/* How inflation allocates: what it cannot have easily it does without */
+#define VIRTIO_BALLOON_GFP	(balloon_mapping_gfp_mask() | __GFP_NOMEMALLOC | \
+				 __GFP_NORETRY | __GFP_NOWARN)
+
 /**
  * enum virtio_balloon_move - outcome of an attempt to move pages
  * @VIRTIO_BALLOON_MOVED: something was moved; there may be more to do
@@ -368,108 +372,53 @@ static bool virtio_balloon_at_floor(struct virtio_balloon *vb)
 	return si_mem_available() < floor;
 }
 
-/* Allocate up to @n pages and gather them; returns how many. */
-static unsigned int virtio_balloon_gather_some(struct virtio_balloon *vb,
-					       unsigned int n, gfp_t gfp)
+/*
+ * Gather up to @n pages one by one, smaller free blocks first, but no more
+ * than complete the last group, if they are its. May reclaim.
+ *
+ * Return: false if there are none.
+ */
+static bool virtio_balloon_gather_singles(struct virtio_balloon *vb,
+					  unsigned int n)
 {
+	unsigned int gap = virtio_balloon_gather_gap(&vb->gathered);
 	LIST_HEAD(pages);
 
-	n = min3(n, (unsigned int)VIRTIO_BALLOON_GROUP,
+	n = min3(n, gap ?: (unsigned int)VIRTIO_BALLOON_GROUP,
 		 virtio_balloon_gather_room(&vb->gathered));
-	n = alloc_pages_bulk_list((balloon_mapping_gfp_mask() & ~__GFP_RECLAIM) |
-				  __GFP_NOMEMALLOC | __GFP_NORETRY |
-				  __GFP_NOWARN | gfp, n, &pages);
+	if (!alloc_pages_bulk_list(VIRTIO_BALLOON_GFP, n, &pages))
+		return false;
 	virtio_balloon_gather_add(&vb->gathered, &pages);
-	return n;
-}
-
-/* How many free pages the lists of a CPU hold, about. */
-static unsigned int virtio_balloon_cpu_pages(int cpu)
-{
-	unsigned int count = 0;
-	int nid, z;
-
-	for_each_online_node(nid) {
-		for (z = 0; z < MAX_NR_ZONES; z++) {
-			struct zone *zone = &NODE_DATA(nid)->node_zones[z];
-
-			if (populated_zone(zone))
-				count += READ_ONCE(per_cpu_ptr(zone->per_cpu_pageset,
-							       cpu)->count);
-		}
-	}
-	return count;
-}
-
-/**
- * struct virtio_balloon_local - an allocation that has to run on one CPU
- * @work: on the stack of the work item, which waits for it
- * @vb: the balloon
- * @count: how many pages are to be gathered in all
- */
-struct virtio_balloon_local {
-	struct work_struct work;
-	struct virtio_balloon *vb;
-	unsigned int count;
-};
-
-/* Gather from this CPU's lists, as long as that is where the pages come from. */
-static void virtio_balloon_gather_local(struct work_struct *work)
-{
-	struct virtio_balloon_local *local =
-		container_of(work, struct virtio_balloon_local, work);
-	struct virtio_balloon *vb = local->vb;
-	int cpu = raw_smp_processor_id();
-	unsigned int held, left;
-
-	left = virtio_balloon_cpu_pages(cpu);
-	do {
-		held = left;
-		virtio_balloon_gather_some(vb, local->count -
-					   vb->gathered.count, 0);
-		left = virtio_balloon_cpu_pages(cpu);
-		cond_resched();
-	} while (left < held && left >= VIRTIO_BALLOON_GROUP &&
-		 vb->gathered.count < local->count &&
-		 virtio_balloon_gather_room(&vb->gathered) &&
-		 !virtio_balloon_interrupted(vb));
+	return true;
 }
 
 /*
- * Free pages on the lists of CPUs are no available memory by the kernel's
- * account, and only the CPU itself allocates from them. After a large process
- * has ended they may be hundreds of MiB, and it takes the kernel many seconds
- * to drain them. So have the CPU that holds most allocate for the balloon.
+ * Gather a free block of a group's size as single pages. Neither reclaims nor
+ * compacts.
  *
- * Return: false if nothing could be gathered that way.
+ * Return: false if there is no such block.
  */
-static bool virtio_balloon_gather_from_lists(struct virtio_balloon *vb,
-					     unsigned int count)
+static bool virtio_balloon_gather_block(struct virtio_balloon *vb)
 {
-	struct virtio_balloon_local local = { .vb = vb, .count = count };
-	unsigned int before = vb->gathered.count, most = 0;
-	int cpu, best = 0;
+	unsigned int order = ilog2(VIRTIO_BALLOON_GROUP);
+	struct page *page;
 
-	for_each_online_cpu(cpu) {
-		unsigned int held = virtio_balloon_cpu_pages(cpu);
-
-		if (held > most) {
-			most = held;
-			best = cpu;
-		}
-	}
-	if (most < 2 * VIRTIO_BALLOON_GROUP)
+	page = alloc_pages(VIRTIO_BALLOON_GFP & ~__GFP_RECLAIM, order);
+	if (!page)
 		return false;
-
-	INIT_WORK_ONSTACK(&local.work, virtio_balloon_gather_local);
-	queue_work_on(best, vb->local_wq, &local.work);
-	flush_work(&local.work);
-	destroy_work_on_stack(&local.work);
-	return vb->gathered.count > before;
+	split_page(page, order);
+	virtio_balloon_gather_add_group(&vb->gathered, page);
+	return true;
 }
 
 /*
  * Allocate pages until @count are gathered. The host is kept busy meanwhile.
+ *
+ * Single pages are taken until the allocator has to break up large blocks for
+ * them, which shows when it hands out a whole group in one go. From then on
+ * groups are taken at once: that costs the guest no more of its large blocks,
+ * and a third of the work. Each batch begins anew, as small blocks may have
+ * been freed.
  *
  * Return: false if there is no more memory.
  */
@@ -479,13 +428,15 @@ static bool virtio_balloon_gather(struct virtio_balloon *vb, unsigned int count)
 
 	while (gather->count < count && virtio_balloon_gather_room(gather) &&
 	       !virtio_balloon_interrupted(vb)) {
-		if (virtio_balloon_at_floor(vb)) {
-			if (!virtio_balloon_gather_from_lists(vb, count))
-				return false;
-		} else if (!virtio_balloon_gather_some(vb, count - gather->count,
-						       __GFP_RECLAIM)) {
+		unsigned int want = count - gather->count;
+
+		if (virtio_balloon_at_floor(vb))
 			return false;
-		}
+		if (!(want >= VIRTIO_BALLOON_GROUP &&
+		      !virtio_balloon_gather_gap(gather) &&
+		      virtio_balloon_gather_block(vb)) &&
+		    !virtio_balloon_gather_singles(vb, want))
+			return false;
 		virtio_balloon_reap(vb);
 		virtio_balloon_have_told(vb);
 		cond_resched();
@@ -853,9 +804,7 @@ static int virtio_balloon_pages_init(struct virtio_balloon *vb)
 
 	vb->wq = alloc_workqueue("virtio_balloon",
 				 WQ_FREEZABLE | WQ_UNBOUND | WQ_MEM_RECLAIM, 2);
-	vb->local_wq = alloc_workqueue("virtio_balloon_local", WQ_MEM_RECLAIM,
-				       0);
-	if (!vb->wq || !vb->local_wq)
+	if (!vb->wq)
 		return -ENOMEM;
 	max_runs = max(vb->capacity / 2, VIRTIO_BALLOON_GROUP);
 	err = virtio_balloon_gather_init(&vb->gathered, max_runs);
@@ -976,10 +925,7 @@ static void virtio_balloon_pages_exit(struct virtio_balloon *vb)
 	virtio_balloon_free_batches(vb);
 	if (vb->wq)
 		destroy_workqueue(vb->wq);
-	if (vb->local_wq)
-		destroy_workqueue(vb->local_wq);
 	vb->wq = NULL;
-	vb->local_wq = NULL;
 }
 
 const struct virtio_balloon_feature virtio_balloon_pages_feature = {

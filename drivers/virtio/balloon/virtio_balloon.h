@@ -239,8 +239,6 @@ extern const struct virtio_balloon_feature virtio_balloon_stats_feature;
  * @capacity: guest pages in a batch of the balloon's own moves
  * @migration: see "Locks" above
  * @wq: freezable queue for @work and @tell_work
- * @local_wq: for what @work has to have done on a certain CPU while it waits;
- *            hence not freezable
  * @work: moves the balloon
  * @info: the ballooned pages, guarded by its own pages_lock
  * @migration_pfns: buffers of the migrations' batches
@@ -294,7 +292,6 @@ struct virtio_balloon {
 	struct mutex migration;	/* one page migration at a time */
 
 	struct workqueue_struct *wq;
-	struct workqueue_struct *local_wq;
 	struct delayed_work work;
 	struct balloon_dev_info info;
 	__virtio32 migration_pfns[VIRTIO_BALLOON_MIGRATIONS][VIRTIO_BALLOON_UNITS];
@@ -361,6 +358,10 @@ void virtio_balloon_gather_note(struct virtio_balloon_gather *gather,
 				struct list_head *pages);
 void virtio_balloon_gather_add(struct virtio_balloon_gather *gather,
 			       struct list_head *pages);
+void virtio_balloon_gather_add_group(struct virtio_balloon_gather *gather,
+				     struct page *page);
+unsigned int
+virtio_balloon_gather_gap(const struct virtio_balloon_gather *gather);
 void virtio_balloon_gather_close(struct virtio_balloon_gather *gather,
 				 struct virtio_device *vdev,
 				 struct virtio_balloon_batch *batch, bool last);
