@@ -8,7 +8,7 @@
 #include <linux/prandom.h>
 #include <linux/slab.h>
 
-#include "../virtio_balloon.h"
+#include "fake_host.h"
 
 /* Guest pages that a test plays with: one block, aligned as it is large */
 #define GATHER_GROUPS	2
@@ -202,12 +202,10 @@ static void gather_conserves(struct kunit *test)
 {
 	struct gather_test *t = test->priv;
 	unsigned int piece = VIRTIO_BALLOON_GROUP / 16, i, j, n;
-	u32 seed = get_random_u32();
 	unsigned int *order;
 	struct rnd_state rnd;
 
-	kunit_info(test, "seed %u\n", seed);
-	prandom_seed_state(&rnd, seed);
+	prandom_seed_state(&rnd, fake_seed(test));
 
 	n = GATHER_PAGES / piece;
 	order = kunit_kcalloc(test, n, sizeof(*order), GFP_KERNEL);
