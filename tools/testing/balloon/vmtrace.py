@@ -107,6 +107,7 @@ class Trace:
     actual      [(time, pages)] of every write of the configuration field
     targets     [(time, pages)] of every change of num_pages by the host
     at_target   Counters.inflated at the last of these changes
+    at_read     Counters.inflated when the driver first read the last change, or None
     statuses    [(time, value)] of every write of the device status
     findings    [Finding] of rules broken on the way
 
@@ -142,6 +143,7 @@ class Trace:
         self.actual = []
         self.targets = []
         self.at_target = 0
+        self.at_read = None
         self.statuses = []
         self.findings = []
 
@@ -235,8 +237,10 @@ class Trace:
                 self._find("deflated-not-held", f"page {pfn:#x} deflated while not in the "
                            f"balloon, at {self._time(stamp):.6f}")
 
-    def _on_config_read(self, _stamp, _words):
+    def _on_config_read(self, _stamp, words):  # num_pages: N actual: A
         self.counters.config_reads += 1
+        if self.at_read is None and self.targets and int(words[1]) == self.targets[-1][1]:
+            self.at_read = self.counters.inflated
 
     def _on_config_write(self, stamp, words):  # actual: A oldactual: B
         self.counters.config_writes += 1
@@ -245,6 +249,7 @@ class Trace:
     def _on_target(self, stamp, words):  # balloon target: T num_pages: N
         self.targets.append((self._time(stamp), int(words[4])))
         self.at_target = self.counters.inflated
+        self.at_read = None
 
     def _on_bad_addr(self, stamp, words):
         self._find("bad-addr", f"{b' '.join(words).decode()} at {self._time(stamp):.6f}")

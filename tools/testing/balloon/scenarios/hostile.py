@@ -6,6 +6,7 @@ import time
 from machine import BALLOON_PAGE, GIB, MIB
 from scenario import scenario
 
+DEEP = 128 * MIB
 IN_FLIGHT = 128 * MIB // BALLOON_PAGE  # what may be on its way when the target changes
 
 
@@ -25,6 +26,21 @@ def restless(run):
         run.move(vm, vm.memory)
 
 
+def _check_turn(run, vm, begin):
+    """Judge what was inflated after the target was lowered; True if that was on the way."""
+    trace, full = vm.trace.update(), vm.pages_out(DEEP)
+    left = full - (trace.at_target - begin)
+    after_request = trace.counters.inflated - trace.at_target
+    after_read = trace.counters.inflated - (trace.at_read or trace.at_target)
+    run.check(after_read <= IN_FLIGHT,
+              f"{after_read} pages were inflated after the driver had read the lower target")
+    # The interrupt may be late: QEMU's lock is held while it discards pages.
+    run.check(left < full // 4 or after_request <= left // 2,
+              f"{after_request} of the {left} pages that were left were inflated "
+              "after the host had lowered the target")
+    return left > 0
+
+
 @scenario("X2", "a lower target stops an inflation under way")
 def turn_back(run):
     """Hardly a page is inflated once the host has taken its request back."""
@@ -32,12 +48,10 @@ def turn_back(run):
         turned = 0
         for _ in range(4):
             begin = vm.trace.snapshot().inflated
-            vm.set_balloon(128 * MIB)
+            vm.set_balloon(DEEP)
             vm.wait(lambda: vm.query_balloon() < vm.memory, "the balloon to move", interval=0)
             vm.set_balloon(vm.memory)
             vm.wait_balloon(vm.memory)
             run.check_exact(vm, vm.memory)
-            turned += vm.trace.at_target - begin < vm.pages_out(128 * MIB)
-            more = vm.trace.counters.inflated - vm.trace.at_target
-            run.check(more <= IN_FLIGHT, f"{more} pages were inflated after the host took it back")
+            turned += _check_turn(run, vm, begin)
         run.check(turned, "each inflation had come to its end before the target was lowered")
