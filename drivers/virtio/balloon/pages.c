@@ -47,6 +47,13 @@
 #define VIRTIO_BALLOON_GFP	(balloon_mapping_gfp_mask() | __GFP_NOMEMALLOC | \
 				 __GFP_NORETRY | __GFP_NOWARN)
 
+/*
+ * The large blocks that it takes, in guest pages: two groups if there are such
+ * blocks, because of those of one group each CPU keeps some on its lists, out
+ * of reach for the others.
+ */
+#define VIRTIO_BALLOON_BLOCK	min(2 * VIRTIO_BALLOON_GROUP, MAX_ORDER_NR_PAGES)
+
 /**
  * enum virtio_balloon_move - outcome of an attempt to move pages
  * @VIRTIO_BALLOON_MOVED: something was moved; there may be more to do
@@ -393,21 +400,21 @@ static bool virtio_balloon_gather_singles(struct virtio_balloon *vb,
 }
 
 /*
- * Gather a free block of a group's size as single pages. Neither reclaims nor
- * compacts.
+ * Gather a large free block as single pages. Neither reclaims nor compacts.
  *
  * Return: false if there is no such block.
  */
 static bool virtio_balloon_gather_block(struct virtio_balloon *vb)
 {
-	unsigned int order = ilog2(VIRTIO_BALLOON_GROUP);
+	unsigned int order = ilog2(VIRTIO_BALLOON_BLOCK), i;
 	struct page *page;
 
 	page = alloc_pages(VIRTIO_BALLOON_GFP & ~__GFP_RECLAIM, order);
 	if (!page)
 		return false;
 	split_page(page, order);
-	virtio_balloon_gather_add_group(&vb->gathered, page);
+	for (i = 0; i < VIRTIO_BALLOON_BLOCK; i += VIRTIO_BALLOON_GROUP)
+		virtio_balloon_gather_add_group(&vb->gathered, page + i);
 	return true;
 }
 
@@ -416,9 +423,9 @@ static bool virtio_balloon_gather_block(struct virtio_balloon *vb)
  *
  * Single pages are taken until the allocator has to break up large blocks for
  * them, which shows when it hands out a whole group in one go. From then on
- * groups are taken at once: that costs the guest no more of its large blocks,
- * and a third of the work. Each batch begins anew, as small blocks may have
- * been freed.
+ * such blocks are taken at once: that costs the guest no more of them, and a
+ * third of the work. Each batch begins anew, as small blocks may have been
+ * freed.
  *
  * Return: false if there is no more memory.
  */
@@ -432,7 +439,8 @@ static bool virtio_balloon_gather(struct virtio_balloon *vb, unsigned int count)
 
 		if (virtio_balloon_at_floor(vb))
 			return false;
-		if (!(want >= VIRTIO_BALLOON_GROUP &&
+		if (!(want >= VIRTIO_BALLOON_BLOCK &&
+		      virtio_balloon_gather_room(gather) >= VIRTIO_BALLOON_GROUP &&
 		      !virtio_balloon_gather_gap(gather) &&
 		      virtio_balloon_gather_block(vb)) &&
 		    !virtio_balloon_gather_singles(vb, want))
