@@ -8,21 +8,14 @@ Leaves build/bench/NAME.txt, .json, .svg and .png.
 import argparse
 import json
 import os
-import signal
 import statistics
-import sys
 import time
 
 import bench_inflate
 import figures
-import hostmem
-import initramfs
 import kernels
 import plot
-from guest import AgentError
-from machine import GuestFailure
-from qmp import QmpClosed
-from waiting import Timeout
+import program
 
 # Name: a module with GROUPS of figures, MEASUREMENTS that fill a run with them, and panels().
 BENCHMARKS = {"inflate": bench_inflate}
@@ -104,20 +97,9 @@ def parse(argv):
 def main(argv):
     """Run what the command line asks for."""
     options = parse(argv)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
-        for name in [options.only] if options.only else BENCHMARKS:
-            bench(name, options.kernels, options.pairs)
-    except (kernels.KernelMissing, GuestFailure, AgentError, QmpClosed, Timeout, plot.PlotError,
-            initramfs.BuildError, hostmem.HostMemoryError) as error:
-        notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
-        print(f"error: {error}{notes}", file=sys.stderr)
-        return 1
-    return 0
+    for name in [options.only] if options.only else BENCHMARKS:
+        bench(name, options.kernels, options.pairs)
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except KeyboardInterrupt:
-        sys.exit(130)
+    program.run(main)

@@ -6,18 +6,15 @@ What is seen is written to build/demo/balloon.svg and balloon.png.
 """
 
 import argparse
-import signal
-import sys
 import time
 from dataclasses import dataclass
 
-import initramfs
 import kernels
 import plot
+import program
 import vmtrace
-from guest import AgentError, Memory
+from guest import Memory
 from machine import BALLOON_PAGE, GIB, MIB, VM, GuestFailure
-from qmp import QmpClosed
 from waiting import Timeout
 
 MEMORY = GIB
@@ -223,19 +220,8 @@ def main(argv):
     parser.add_argument("--variant", default="series", choices=kernels.VARIANTS,
                         help="kernel to boot (default: series)")
     options = parser.parse_args(argv)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
-        show(options.variant)
-    except (kernels.KernelMissing, GuestFailure, AgentError, QmpClosed, Timeout, plot.PlotError,
-            initramfs.BuildError) as error:
-        notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
-        print(f"error: {error}{notes}", file=sys.stderr)
-        return 1
-    return 0
+    show(options.variant)
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except KeyboardInterrupt:
-        sys.exit(130)
+    program.run(main)

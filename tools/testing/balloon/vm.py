@@ -15,8 +15,8 @@ import termios
 import time
 
 import kernels
-from initramfs import BuildError
-from machine import MIB, VM, GuestFailure
+import program
+from machine import MIB, VM
 from qmp import Qmp
 
 BANNER = """
@@ -98,16 +98,11 @@ def interact(options):
 def main(argv):
     """Run a guest, or talk to one."""
     options = parse(argv)
-    try:
-        if options.qmp:
-            show(options.qmp, options.target)
-        else:
-            interact(options)
-    except (kernels.KernelMissing, BuildError, GuestFailure) as error:
-        sys.exit(f"vm.py: {error}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    if options.qmp:
+        show(options.qmp, options.target)
+    else:
+        interact(options)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    program.run(main)
