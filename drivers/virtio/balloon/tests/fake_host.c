@@ -564,6 +564,14 @@ static const struct virtio_config_ops fake_config_ops = {
 	.bus_name = fake_bus_name,
 };
 
+static const struct virtio_config_ops fake_no_config_ops = {
+	.get_status = fake_get_status,
+	.set_status = fake_set_status,
+	.reset = fake_reset,
+	.get_features = fake_get_features,
+	.finalize_features = fake_finalize_features,
+};
+
 static void fake_release(struct device *dev)
 {
 	complete(&vdev_to_host(dev_to_virtio(dev))->released);
@@ -634,7 +642,8 @@ struct fake_host *fake_new(struct kunit *test, const struct fake_setup *setup)
 	KUNIT_ASSERT_EQ(test, 0, fake_pages_init(host));
 	KUNIT_ASSERT_EQ(test, 0, fake_watch_begin(host));
 	host->vdev.id.device = VIRTIO_ID_BALLOON;
-	host->vdev.config = &fake_config_ops;
+	host->vdev.config = host->setup.no_config ? &fake_no_config_ops :
+						    &fake_config_ops;
 	host->vdev.dev.parent = parent;
 	host->vdev.dev.release = fake_release;
 	test->priv = host;
@@ -779,14 +788,17 @@ unsigned long fake_held(struct fake_host *host)
  */
 bool fake_at_rest(struct fake_host *host)
 {
-	guard(spinlock)(&host->lock);
+	bool at_rest;
 
-	return !host->outstanding &&
-	       host->owned[FAKE_HELD] ==
+	spin_lock(&host->lock);
+	at_rest = !host->outstanding &&
+		  host->owned[FAKE_HELD] ==
 			rounddown(le32_to_cpu(host->config.num_pages),
 				  VIRTIO_BALLOON_UNITS) &&
-	       host->owned[FAKE_HELD] == le32_to_cpu(host->config.actual) &&
-	       totalram_pages() + fake_held(host) == host->totalram;
+		  host->owned[FAKE_HELD] == le32_to_cpu(host->config.actual) &&
+		  totalram_pages() + fake_held(host) == host->totalram;
+	spin_unlock(&host->lock);
+	return at_rest;
 }
 
 /**

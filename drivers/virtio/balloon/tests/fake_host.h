@@ -78,6 +78,7 @@ struct fake_watch;
  * @no_stats: has no statistics queue
  * @no_event_idx: does not offer EVENT_IDX
  * @hardened: a core that lets no ring be used before DRIVER_OK
+ * @no_config: a transport that cannot read the configuration
  * @early_interrupts: calls callbacks for no reason as soon as they are there
  * @features: feature bits offered besides
  * @ring: entries in each ring; 0 for FAKE_RING
@@ -94,6 +95,7 @@ struct fake_setup {
 	bool no_stats;
 	bool no_event_idx;
 	bool hardened;
+	bool no_config;
 	bool early_interrupts;
 	u64 features;
 	unsigned int ring;
@@ -231,7 +233,6 @@ struct fake_zone {
  * @test: the case
  * @vdev: what the driver sees
  * @setup: what kind it is
- * @bind_at_once: has a driver be looked for as soon as it is there
  *
  * To be changed by a case at any time:
  * @answers: see enum fake_answers
@@ -244,6 +245,8 @@ struct fake_zone {
  * @data: for these to use
  *
  * To be read by a case:
+ * @lock: guards all that follows, but for what has one word
+ * @wait: woken when any of it changes
  * @config: the configuration space
  * @status: the status byte
  * @features: as negotiated
@@ -259,9 +262,8 @@ struct fake_zone {
  * @stats: the statistics that came last
  * @nr_stats: entries in @stats
  * @stats_answers: how often statistics came
- * @nr_faults: faults seen, of which the first FAKE_FAULTS are in @faults
- *
- * All of these are guarded by @lock, but for what has one word.
+ * @faults: the first faults that were seen
+ * @nr_faults: how many were seen in all
  */
 struct fake_host {
 	struct kunit *test;

@@ -72,28 +72,32 @@ static void fake_saw_alloc(void *data, unsigned long caller, const void *mem,
 {
 	struct fake_watch *watch = data;
 	struct fake_block *block;
+	unsigned long flags;
 
 	if (!mem || !fake_is_drivers(watch, caller))
 		return;
-	guard(raw_spinlock_irqsave)(&watch->lock);
+	raw_spin_lock_irqsave(&watch->lock, flags);
 	block = fake_find_block(watch, NULL);
 	if (block)
 		*block = (struct fake_block){ mem, caller, size };
 	else
 		watch->full = true;
+	raw_spin_unlock_irqrestore(&watch->lock, flags);
 }
 
 static void fake_saw_free(void *data, unsigned long caller, const void *mem)
 {
 	struct fake_watch *watch = data;
 	struct fake_block *block;
+	unsigned long flags;
 
 	if (!mem)
 		return;
-	guard(raw_spinlock_irqsave)(&watch->lock);
+	raw_spin_lock_irqsave(&watch->lock, flags);
 	block = fake_find_block(watch, mem);
 	if (block)
 		block->mem = NULL;
+	raw_spin_unlock_irqrestore(&watch->lock, flags);
 }
 
 /**
@@ -157,20 +161,35 @@ void fake_watch_end(struct fake_host *host)
 				   (void *)watch->blocks[b].caller);
 }
 
-#if IS_ENABLED(CONFIG_FAILSLAB) && IS_ENABLED(CONFIG_FAULT_INJECTION_DEBUG_FS)
+#if IS_ENABLED(CONFIG_FAILSLAB) && IS_ENABLED(CONFIG_FAIL_PAGE_ALLOC) && \
+	IS_ENABLED(CONFIG_FAULT_INJECTION_DEBUG_FS)
 
-/* The variable behind a file of failslab's in debugfs */
-static void *fake_failslab(const char *file)
+/* The variable behind a file of fault injection's in debugfs */
+static void *fake_variable(const char *kind, const char *file)
 {
-	struct dentry *dir = debugfs_lookup("failslab", NULL), *dentry;
+	struct dentry *dir = debugfs_lookup(kind, NULL), *dentry = NULL;
 	void *variable = NULL;
 
-	dentry = debugfs_lookup(file, dir);
+	if (dir)
+		dentry = debugfs_lookup(file, dir);
 	if (dentry)
 		variable = d_inode(dentry)->i_private;
 	dput(dentry);
 	dput(dir);
 	return variable;
+}
+
+/* By default only allocations that may not sleep fail, with a long message. */
+static bool fake_let_fail(const char *kind)
+{
+	bool *ignore = fake_variable(kind, "ignore-gfp-wait");
+	unsigned long *verbose = fake_variable(kind, "verbose");
+
+	if (!ignore || !verbose)
+		return false;
+	*ignore = false;
+	*verbose = 0;
+	return true;
 }
 
 /**
@@ -180,14 +199,7 @@ static void *fake_failslab(const char *file)
  */
 bool fake_can_fail(void)
 {
-	bool *ignore = fake_failslab("ignore-gfp-wait");
-	unsigned long *verbose = fake_failslab("verbose");
-
-	if (!ignore || !verbose)
-		return false;
-	*ignore = false;
-	*verbose = 0;
-	return true;
+	return fake_let_fail("failslab") && fake_let_fail("fail_page_alloc");
 }
 
 /**

@@ -206,6 +206,15 @@ static void probe_fails_at_a_queue(struct kunit *test)
 	fake_settle(host);
 }
 
+/* A transport without a configuration is turned down. */
+static void no_configuration(struct kunit *test)
+{
+	const struct fake_setup setup = { .no_config = true, .may_fail = true };
+	struct fake_host *host = fake_new(test, &setup);
+
+	KUNIT_EXPECT_FALSE(test, fake_is_bound(host));
+}
+
 /* Each allocation of the way up fails once: nothing is left each time. */
 static void probe_fails_at_an_allocation(struct kunit *test)
 {
@@ -218,7 +227,7 @@ static void probe_fails_at_an_allocation(struct kunit *test)
 	bool injected;
 
 	if (!fake_can_fail())
-		kunit_skip(test, "the kernel has no FAILSLAB");
+		kunit_skip(test, "the kernel cannot have allocations fail");
 	fake_settle(host);
 	do {
 		fake_unbind(host);
@@ -573,6 +582,28 @@ static void target_beyond_memory(struct kunit *test)
 	fake_settle(host);
 }
 
+/*
+ * Others may look at a page, and hold it meanwhile: it is given back when they
+ * let go, and its neighbours at once.
+ */
+static void pages_are_looked_at(struct kunit *test)
+{
+	struct fake_host *host = pitfall_inflated(test, 2000);
+	struct page *pages[3];
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(pages); i++) {
+		pages[i] = fake_held_page(host, 100 + 700 * i);
+		get_page(pages[i]);
+	}
+	fake_set_target(host, 0);
+	fake_settle(host);
+	for (i = 0; i < ARRAY_SIZE(pages); i++) {
+		KUNIT_EXPECT_EQ(test, page_count(pages[i]), 1);
+		put_page(pages[i]);
+	}
+}
+
 /* Whole groups of 2 MiB stand together in a request. */
 static void groups_stand_together(struct kunit *test)
 {
@@ -676,7 +707,7 @@ static void restore_fails_at_an_allocation(struct kunit *test)
 	bool injected;
 
 	if (!fake_can_fail())
-		kunit_skip(test, "the kernel has no FAILSLAB");
+		kunit_skip(test, "the kernel cannot have allocations fail");
 	do {
 		fake_set_target(host, 300);
 		fake_settle(host);
@@ -965,6 +996,7 @@ static struct kunit_case pitfall_cases[] = {
 	KUNIT_CASE_PARAM(surprise_removal_at_rest, fake_gen_params),
 	KUNIT_CASE_PARAM(shutdown_under_way, fake_gen_params),
 	KUNIT_CASE_PARAM(probe_fails_at_a_queue, fake_gen_params),
+	KUNIT_CASE(no_configuration),
 	KUNIT_CASE(probe_fails_at_an_allocation),
 	KUNIT_CASE(start_fails),
 	KUNIT_CASE(bind_again_and_again),
@@ -983,6 +1015,7 @@ static struct kunit_case pitfall_cases[] = {
 	KUNIT_CASE_PARAM(target_changes_under_the_reader, fake_gen_params),
 	KUNIT_CASE_PARAM(target_never_rests, fake_gen_params),
 	KUNIT_CASE(target_beyond_memory),
+	KUNIT_CASE_PARAM(pages_are_looked_at, fake_gen_params),
 	KUNIT_CASE_PARAM(groups_stand_together, fake_gen_params),
 	KUNIT_CASE(events_are_counted),
 	KUNIT_CASE_PARAM(statistics_while_stuck, fake_gen_params),

@@ -308,7 +308,7 @@ static void vb_o9_names_pages_by_4096_bytes(struct kunit *test)
 	pfns = phys_to_virt(request->addr);
 	for (i = 0; i < request->len / 4; i++) {
 		addr = (phys_addr_t)virtio32_to_cpu(&host->vdev, pfns[i]) * 4096;
-		KUNIT_EXPECT_TRUE(test, page_count(phys_to_page(addr)));
+		KUNIT_EXPECT_TRUE(test, page_count(pfn_to_page(PHYS_PFN(addr))));
 		KUNIT_EXPECT_EQ(test, addr % PAGE_SIZE / 4096,
 				i % (PAGE_SIZE / 4096));
 	}
