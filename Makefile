@@ -17,8 +17,8 @@ SHELL := /bin/bash
 HOST := python3 tools/testing/balloon
 export KDIR
 
-commands := deps demo test kunit lint kernel module vm bench clean
-planned := test-full install-module deb series coverage spec mutants
+commands := deps demo test kunit spec coverage mutants lint kernel module vm bench clean
+planned := test-full install-module deb series
 
 .PHONY: help base-supported $(commands) $(planned)
 .NOTPARALLEL:
@@ -30,6 +30,9 @@ help:
 	@echo '                VARIANT=distro: on the kernel that Debian ships, in two minutes'
 	@echo '  make test     lint, KUnit, scenarios in guests, module build'
 	@echo '  make kunit    unit tests on a user-mode kernel'
+	@echo '  make spec     the clauses of the specification, their tests, the results'
+	@echo '  make coverage lines and branches of the driver that the unit tests reach'
+	@echo '  make mutants  small faults put into the driver, each to be caught; ONLY=names'
 	@echo '  make lint     style and static checks'
 	@echo '  make kernel   build/$(BASE)-VARIANT; VARIANT=stock, series (default) or debug,'
 	@echo '                or distro (build/distro: the kernel that Debian ships, our module)'
@@ -56,8 +59,11 @@ kernel: deps base-supported
 module: deps base-supported
 	@scripts/module.sh $(BASE)
 
-kunit: deps base-supported
-	@scripts/kunit.sh $(BASE)
+kunit spec coverage: deps base-supported
+	@scripts/$@.sh $(BASE)
+
+mutants: deps base-supported
+	@scripts/mutants.sh $(BASE) $(ONLY)
 
 lint: deps base-supported
 	@scripts/lint.sh $(BASE)
