@@ -163,6 +163,8 @@ static void surprise_removal_at_rest(struct kunit *test)
 {
 	struct fake_host *host = pitfall_inflated(test, 700);
 
+	fake_set_target(host, 2 * fake_batch(host) + 77);
+	fake_settle(host);
 	fake_pull(host);
 	fake_unbind(host);
 }
@@ -332,6 +334,28 @@ static void interrupts_on_the_way_down(struct kunit *test)
 
 	host->on_kick = pitfall_call_back;
 	fake_set_target(host, 300);
+	fake_unbind(host);
+	KUNIT_EXPECT_EQ(test, le32_to_cpu(host->config.actual), 0);
+}
+
+static void pitfall_dawdle(struct fake_host *host, struct fake_queue *queue)
+{
+	if (host->data) {
+		host->data--;
+		wake_up_all(&host->wait);
+		pitfall_sleep(HZ / 2);
+	}
+}
+
+/* The driver goes while it is still away in a notification. */
+static void unbind_during_a_notification(struct kunit *test)
+{
+	struct fake_host *host = pitfall_inflated(test, 700);
+
+	host->data = 1;
+	host->on_kick = pitfall_dawdle;
+	fake_set_target(host, 1500);
+	fake_wait(host, !host->data);
 	fake_unbind(host);
 	KUNIT_EXPECT_EQ(test, le32_to_cpu(host->config.actual), 0);
 }
@@ -1003,6 +1027,7 @@ static struct kunit_case pitfall_cases[] = {
 	KUNIT_CASE_PARAM(no_statistics_queue, fake_gen_params),
 	KUNIT_CASE_PARAM(interrupts_before_driver_ok, fake_gen_params),
 	KUNIT_CASE_PARAM(interrupts_on_the_way_down, fake_gen_params),
+	KUNIT_CASE_PARAM(unbind_during_a_notification, fake_gen_params),
 	KUNIT_CASE_PARAM(interrupts_are_hard, fake_gen_params),
 	KUNIT_CASE_PARAM(interrupts_are_doubled, fake_gen_params),
 	KUNIT_CASE_PARAM(interrupts_are_lost, fake_gen_params),
