@@ -356,6 +356,7 @@ void fake_check(struct fake_host *host);
 unsigned long fake_held(struct fake_host *host);
 struct page *fake_held_page(struct fake_host *host, unsigned long nth);
 unsigned long fake_batch(struct fake_host *host);
+unsigned long fake_scattered(struct fake_host *host);
 u64 fake_stat(struct fake_host *host, u16 tag);
 
 /**

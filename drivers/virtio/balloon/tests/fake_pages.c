@@ -60,6 +60,25 @@ static unsigned long fake_free_pages(struct fake_host *host)
 	       global_node_page_state_pages(NR_SLAB_UNRECLAIMABLE_B);
 }
 
+/**
+ * fake_scattered() - how many pages are free, but not in whole groups
+ * @host: the host; no lock held
+ *
+ * Return: guest pages.
+ */
+unsigned long fake_scattered(struct fake_host *host)
+{
+	unsigned long pages = fake_free_pages(host);
+	unsigned int z, order;
+
+	for (z = 0; z < host->nr_zones; z++)
+		for (order = ilog2(VIRTIO_BALLOON_GROUP); order < NR_PAGE_ORDERS;
+		     order++)
+			pages -= host->zones[z].zone->free_area[order].nr_free <<
+				 order;
+	return pages;
+}
+
 static void fake_vfree(void *mem)
 {
 	vfree(mem);
