@@ -58,14 +58,17 @@ checkpatch() {
 }
 
 # run_checkpatch: an interface's macros and programs that run in user space
-# are not held to rules for kernel code.
+# are not held to rules for kernel code; page flags are set by names that are
+# what checkpatch calls camel case.
 run_checkpatch() {
-	local kernel interface tools
+	local kernel interface tools mm
 
 	mapfile -t interface < <(printf '%s\n' "$@" | grep '^include/uapi/')
 	mapfile -t tools < <(printf '%s\n' "$@" | grep '^tools/')
-	mapfile -t kernel < <(printf '%s\n' "$@" | grep -v '^tools/\|^include/uapi/')
+	mapfile -t mm < <(printf '%s\n' "$@" | grep '^mm/')
+	mapfile -t kernel < <(printf '%s\n' "$@" | grep -v '^tools/\|^include/uapi/\|^mm/')
 	checkpatch NONE "${kernel[@]}"
+	checkpatch CAMELCASE "${mm[@]}"
 	checkpatch MACRO_ARG_REUSE "${interface[@]}"
 	checkpatch VOLATILE,PREFER_DEFINED_ATTRIBUTE_MACRO,ENOSYS "${tools[@]}"
 }
@@ -76,14 +79,16 @@ compile() (
 	rm -f "$sparse_log"
 	open_variant "$source" "$(variant_tree "$source" debug)" debug
 	find drivers/virtio -path '*balloon*.o' -delete
-	kbuild "lint: sparse and W=1" "$sparse_log" ARCH=x86 W=1 C=2 drivers/virtio/balloon/
+	rm -f mm/page_reporting.o
+	kbuild "lint: sparse and W=1" "$sparse_log" ARCH=x86 W=1 C=2 drivers/virtio/balloon/ mm/page_reporting.o
 )
 
 run_sparse() {
 	local file
 
 	for file; do
-		[ "${file%.c}" = "$file" ] || grep -q "^  CHECK .*/$(basename "$file")$" "$sparse_log" ||
+		# headers, and tests that the file they belong to includes
+		[[ $file == *.h || $file == mm/tests/* ]] || grep -q "^  CHECK .*/$(basename "$file")$" "$sparse_log" ||
 			{ echo "$file was not compiled"; return 1; }
 	done
 	! grep -E "${ours}[^:]*:.*(warning|error):" "$sparse_log"

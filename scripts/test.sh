@@ -50,6 +50,7 @@ main() {
 	step kunit "$ROOT/scripts/kunit.sh" "$base"
 	step kernel-stock build_step stock "$ROOT/scripts/kernel.sh" "$base" stock
 	step kernel-series build_step series "$ROOT/scripts/kernel.sh" "$base" series
+	step neighbours "$ROOT/scripts/neighbours.sh" "$base"
 	step module build_step module env KDIR= "$ROOT/scripts/module.sh" "$base"
 	step kernel-distro build_step distro "$ROOT/scripts/distro.sh" "$base"
 	step guests python3 "$ROOT/tools/testing/balloon/test.py"
