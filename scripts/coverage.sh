@@ -39,9 +39,12 @@ um_build "$base coverage kernel" "$out/build.log" \
 	"GCOV_OPT=-fprofile-arcs -ftest-coverage -Wl,-z,muldefs"
 find .kunit -name '*.gcda' -delete
 # shellcheck disable=SC2086 # a list of arguments
-timeout 300 .kunit/linux $UM_ARGS </dev/null >"$out/ktap" 2>&1 || true
-all_passed "$out/ktap" || die "a suite failed or did not end; see $out/ktap"
-find .kunit/drivers/virtio -name '*balloon*.gcda' -o -path '*/balloon/*.gcda' | grep -v /tests/ |
+for fill in init_on_free=0 init_on_free=1 page_poison=1; do
+	timeout 300 .kunit/linux $UM_ARGS $fill </dev/null >"$out/ktap" 2>&1 || true
+	all_passed "$out/ktap" || die "a suite failed or did not end with $fill; see $out/ktap"
+done
+find .kunit/drivers/virtio .kunit/mm -name '*balloon*.gcda' -o -path '*/balloon/*.gcda' \
+	-o -name 'page_reporting.gcda' | grep -v /tests/ |
 	LC_ALL=C sort | xargs gcov --json-format --stdout --branch-probabilities >"$out/gcov.json"
 "$ROOT/scripts/coverage.py" "$out/gcov.json" "$ROOT/scripts/coverage.list" | tee "$out/report"
 exit "${PIPESTATUS[0]}"

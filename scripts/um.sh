@@ -3,7 +3,7 @@
 # The user-mode kernel with the unit tests; sourced after build.sh, never run.
 
 # shellcheck disable=SC2034
-UM_ARGS="mem=1G console=tty kunit_shutdown=halt time-travel"
+UM_ARGS="mem=1G console=tty kunit_shutdown=halt time-travel page_reporting.page_reporting_delay_ms=100"
 
 # um_tree BASE NAME [CONFIG...]: open a tree for a user-mode kernel, with
 # settings besides those of the tests, and go there.

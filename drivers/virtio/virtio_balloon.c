@@ -18,6 +18,8 @@
 static const struct virtio_balloon_feature *const virtio_balloon_features[] = {
 	&virtio_balloon_pages_feature,
 	&virtio_balloon_stats_feature,
+	&virtio_balloon_poison_feature,
+	&virtio_balloon_report_feature,
 };
 
 static_assert(ARRAY_SIZE(virtio_balloon_features) == VIRTIO_BALLOON_FEATURES);
@@ -90,16 +92,23 @@ static void virtio_balloon_down(struct virtio_balloon *vb)
 		virtio_balloon_host_lose(vb);
 	vb->has_queues = false;
 
-	while (vb->nr_inited)
-		vb->active[--vb->nr_inited]->exit(vb);
+	for (f = vb->nr_inited; f--; )
+		if (vb->active[f]->exit)
+			vb->active[f]->exit(vb);
+	vb->nr_inited = 0;
 }
 
 static int virtio_balloon_init(struct virtio_balloon *vb)
 {
 	int err = 0;
 
-	while (vb->nr_inited < vb->nr_active && !err)
-		err = vb->active[vb->nr_inited++]->init(vb);
+	while (vb->nr_inited < vb->nr_active && !err) {
+		const struct virtio_balloon_feature *feature =
+			vb->active[vb->nr_inited++];
+
+		if (feature->init)
+			err = feature->init(vb);
+	}
 	if (err)
 		return err;
 
@@ -136,6 +145,7 @@ static int virtio_balloon_validate(struct virtio_device *vdev)
 	}
 	/* PFNs are physical addresses: no IOMMU stands between */
 	__virtio_clear_bit(vdev, VIRTIO_F_ACCESS_PLATFORM);
+	virtio_balloon_report_validate(vdev);
 	return 0;
 }
 
@@ -198,6 +208,8 @@ MODULE_DEVICE_TABLE(virtio, virtio_balloon_ids);
 static const unsigned int virtio_balloon_bits[] = {
 	VIRTIO_BALLOON_F_MUST_TELL_HOST,
 	VIRTIO_BALLOON_F_STATS_VQ,
+	VIRTIO_BALLOON_F_PAGE_POISON,
+	VIRTIO_BALLOON_F_REPORTING,
 };
 
 static struct virtio_driver virtio_balloon_driver = {

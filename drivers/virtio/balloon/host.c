@@ -158,18 +158,13 @@ bool virtio_balloon_kick_due(struct virtio_balloon *vb)
 	return due;
 }
 
-/**
- * virtio_balloon_kick() - tell the host of what was posted, if it ran dry
- * @vb: the balloon, DRIVER_OK set [VB-I1]
- *
- * Context: does not sleep, but may take as long as the host needs for all
- * that was posted.
- */
-void virtio_balloon_kick(struct virtio_balloon *vb)
+static void virtio_balloon_kick_rings(struct virtio_balloon *vb,
+				      enum virtio_balloon_queue first,
+				      enum virtio_balloon_queue last)
 {
-	unsigned int q;
+	enum virtio_balloon_queue q;
 
-	for (q = VIRTIO_BALLOON_Q_INFLATE; q <= VIRTIO_BALLOON_Q_DEFLATE; q++) {
+	for (q = first; q <= last; q++) {
 		struct virtio_balloon_ring *ring = &vb->rings[q];
 		bool kick = false;
 
@@ -182,6 +177,33 @@ void virtio_balloon_kick(struct virtio_balloon *vb)
 		if (kick)
 			virtqueue_notify(ring->vq);
 	}
+}
+
+/**
+ * virtio_balloon_kick() - tell the host of what was posted, if it ran dry
+ * @vb: the balloon, DRIVER_OK set [VB-I1]
+ *
+ * Context: does not sleep, but may take as long as the host needs for all
+ * that was posted.
+ */
+void virtio_balloon_kick(struct virtio_balloon *vb)
+{
+	virtio_balloon_kick_rings(vb, VIRTIO_BALLOON_Q_INFLATE,
+				  VIRTIO_BALLOON_Q_DEFLATE);
+}
+
+/* Note that a buffer is with the host; @waited: someone waits for its answer. */
+static void virtio_balloon_posted(struct virtio_balloon *vb,
+				  struct virtio_balloon_batch *batch,
+				  enum virtio_balloon_queue queue, bool waited)
+{
+	lockdep_assert_held(&vb->lock);
+
+	batch->state = VIRTIO_BALLOON_POSTED;
+	batch->queue = queue;
+	batch->waited = waited;
+	vb->rings[queue].posted++;
+	vb->rings[queue].untold++;
 }
 
 /**
@@ -211,14 +233,46 @@ int virtio_balloon_post(struct virtio_balloon *vb,
 	spin_lock(&vb->lock);
 	if (ring->vq)
 		err = virtqueue_add_outbuf(ring->vq, &sg, 1, batch, GFP_ATOMIC);
-	if (!err) {
-		batch->state = VIRTIO_BALLOON_POSTED;
-		batch->queue = queue;
-		batch->waited = batch->page &&
-				queue == VIRTIO_BALLOON_Q_INFLATE;
-		ring->posted++;
-		ring->untold++;
-	}
+	if (!err)
+		virtio_balloon_posted(vb, batch, queue, batch->page &&
+				      queue == VIRTIO_BALLOON_Q_INFLATE);
+	spin_unlock(&vb->lock);
+	return err;
+}
+
+/**
+ * virtio_balloon_report_size() - blocks that the host can be told of at a time
+ * @vb: the balloon
+ *
+ * Return: the size of the reporting queue.
+ */
+unsigned int virtio_balloon_report_size(struct virtio_balloon *vb)
+{
+	return virtqueue_get_vring_size(vb->rings[VIRTIO_BALLOON_Q_REPORT].vq);
+}
+
+/**
+ * virtio_balloon_post_report() - tell the host of free pages
+ * @vb: the balloon, DRIVER_OK set [VB-R3]; vb->report not with the host
+ * @sg: the free blocks, which nobody may use before the answer [VB-R2]
+ * @nents: how many, at most virtio_balloon_report_size()
+ *
+ * It is notified by virtio_balloon_wait() for vb->report.
+ *
+ * Context: does not sleep, does not allocate.
+ * Return: 0, or -EIO if the queue is broken.
+ */
+int virtio_balloon_post_report(struct virtio_balloon *vb,
+			       struct scatterlist *sg, unsigned int nents)
+{
+	struct virtio_balloon_ring *ring = &vb->rings[VIRTIO_BALLOON_Q_REPORT];
+	int err;
+
+	spin_lock(&vb->lock);
+	err = virtqueue_add_inbuf(ring->vq, sg, nents, &vb->report, GFP_ATOMIC);
+	if (!err)
+		virtio_balloon_posted(vb, &vb->report,
+				      VIRTIO_BALLOON_Q_REPORT, true);
 	spin_unlock(&vb->lock);
 	return err;
 }
@@ -241,6 +295,18 @@ static void virtio_balloon_reap_ring(struct virtio_balloon *vb,
 	ring->untold = min(ring->untold, ring->posted);
 }
 
+static void virtio_balloon_reap_rings(struct virtio_balloon *vb,
+				      enum virtio_balloon_queue first,
+				      enum virtio_balloon_queue last)
+{
+	enum virtio_balloon_queue q;
+
+	spin_lock(&vb->lock);
+	for (q = first; q <= last; q++)
+		virtio_balloon_reap_ring(vb, &vb->rings[q]);
+	spin_unlock(&vb->lock);
+}
+
 /**
  * virtio_balloon_reap() - take the host's answers
  * @vb: the balloon
@@ -251,10 +317,8 @@ static void virtio_balloon_reap_ring(struct virtio_balloon *vb,
  */
 void virtio_balloon_reap(struct virtio_balloon *vb)
 {
-	spin_lock(&vb->lock);
-	virtio_balloon_reap_ring(vb, &vb->rings[VIRTIO_BALLOON_Q_INFLATE]);
-	virtio_balloon_reap_ring(vb, &vb->rings[VIRTIO_BALLOON_Q_DEFLATE]);
-	spin_unlock(&vb->lock);
+	virtio_balloon_reap_rings(vb, VIRTIO_BALLOON_Q_INFLATE,
+				  VIRTIO_BALLOON_Q_DEFLATE);
 }
 
 /**
@@ -338,6 +402,20 @@ static bool virtio_balloon_listen_ring(struct virtio_balloon_ring *ring)
 	return virtqueue_enable_cb(ring->vq);
 }
 
+static bool virtio_balloon_listen_rings(struct virtio_balloon *vb,
+					enum virtio_balloon_queue first,
+					enum virtio_balloon_queue last)
+{
+	enum virtio_balloon_queue q;
+	bool quiet = true;
+
+	spin_lock(&vb->lock);
+	for (q = first; q <= last; q++)
+		quiet &= virtio_balloon_listen_ring(&vb->rings[q]);
+	spin_unlock(&vb->lock);
+	return quiet;
+}
+
 /**
  * virtio_balloon_listen() - ask the host for an interrupt when it answers
  * @vb: the balloon
@@ -346,14 +424,8 @@ static bool virtio_balloon_listen_ring(struct virtio_balloon_ring *ring)
  */
 bool virtio_balloon_listen(struct virtio_balloon *vb)
 {
-	bool quiet = true;
-	unsigned int q;
-
-	spin_lock(&vb->lock);
-	for (q = VIRTIO_BALLOON_Q_INFLATE; q <= VIRTIO_BALLOON_Q_DEFLATE; q++)
-		quiet &= virtio_balloon_listen_ring(&vb->rings[q]);
-	spin_unlock(&vb->lock);
-	return quiet;
+	return virtio_balloon_listen_rings(vb, VIRTIO_BALLOON_Q_INFLATE,
+					   VIRTIO_BALLOON_Q_DEFLATE);
 }
 
 /* Whether what virtio_balloon_wait() waits for is there */
@@ -370,42 +442,58 @@ static bool virtio_balloon_is_answered(struct virtio_balloon *vb,
 	return false;
 }
 
+/* Whether a waiter has to go, whatever the host does: migrations only */
+static bool virtio_balloon_wait_is_over(struct virtio_balloon *vb,
+					struct virtio_balloon_batch *batch)
+{
+	return batch && batch != &vb->report && READ_ONCE(vb->stopping);
+}
+
 /**
  * virtio_balloon_wait() - wait for the host, the one place that does
  * @vb: the balloon
- * @batch: what to wait for, a migration's; NULL for any answer at all
+ * @batch: what to wait for, a migration's or vb->report; NULL for any answer of
+ *         the inflate and deflate queues
  * @timeout: for how long at most, in jiffies
+ *
+ * A report is the only buffer of its queue, and its wait leaves the others'
+ * answers alone.
  *
  * Context: sleeps, uninterruptibly; no lock of the driver's held but
  * vb->migration.
  * Return: 0 if answered; -EIO if a queue is broken; -ESHUTDOWN, only with a
- * @batch, if the device is being stopped; -ETIMEDOUT.
+ * migration's @batch, if the device is being stopped; -ETIMEDOUT.
  */
 int virtio_balloon_wait(struct virtio_balloon *vb,
 			struct virtio_balloon_batch *batch,
 			unsigned long timeout)
 {
+	bool report = batch == &vb->report;
+	enum virtio_balloon_queue first = report ? VIRTIO_BALLOON_Q_REPORT :
+						   VIRTIO_BALLOON_Q_INFLATE;
+	enum virtio_balloon_queue last = report ? VIRTIO_BALLOON_Q_REPORT :
+						  VIRTIO_BALLOON_Q_DEFLATE;
 	unsigned long end = jiffies + timeout;
 
 	for (;;) {
 		int seen = atomic_read(&vb->interrupts);
 
-		virtio_balloon_reap(vb);
-		virtio_balloon_kick(vb);
+		virtio_balloon_reap_rings(vb, first, last);
+		virtio_balloon_kick_rings(vb, first, last);
 		if (virtio_balloon_is_answered(vb, batch))
 			return 0;
 		if (virtio_balloon_broken(vb))
 			return -EIO;
-		if (batch && READ_ONCE(vb->stopping))
+		if (virtio_balloon_wait_is_over(vb, batch))
 			return -ESHUTDOWN;
 		if (time_after_eq(jiffies, end))
 			return -ETIMEDOUT;
-		if (!virtio_balloon_listen(vb))
+		if (!virtio_balloon_listen_rings(vb, first, last))
 			continue;
 		wait_event_timeout(vb->answers,
 				   atomic_read(&vb->interrupts) != seen ||
 				   virtio_balloon_is_answered(vb, batch) ||
-				   (batch && READ_ONCE(vb->stopping)),
+				   virtio_balloon_wait_is_over(vb, batch),
 				   VIRTIO_BALLOON_PEEK);
 	}
 }

@@ -24,7 +24,7 @@
  * host: it posts what fits, asks for an interrupt and returns; the interrupt
  * queues it again. Since a host may do all its work while it is being told of
  * it, a second work item does the telling, on another CPU if there is one. Only
- * page migration and the way down wait, and they do it in
+ * page migration, free page reporting and the way down wait, and they do it in
  * virtio_balloon_wait(), which ends on an answer, on a broken queue, when the
  * device is being stopped, and in any case when its time is up.
  *
@@ -48,6 +48,7 @@
 #include <linux/balloon_compaction.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
+#include <linux/page_reporting.h>
 #include <linux/sizes.h>
 #include <linux/spinlock.h>
 #include <linux/virtio.h>
@@ -88,11 +89,12 @@
 
 struct virtio_balloon;
 
-/* The device's queues, in the order in which their numbers are given out. */
+/* The device's queues; their numbers follow from the table of features. */
 enum virtio_balloon_queue {
 	VIRTIO_BALLOON_Q_INFLATE,
 	VIRTIO_BALLOON_Q_DEFLATE,
 	VIRTIO_BALLOON_Q_STATS,
+	VIRTIO_BALLOON_Q_REPORT,
 	VIRTIO_BALLOON_Q_MAX
 };
 
@@ -189,7 +191,7 @@ struct virtio_balloon_gather {
  * @stop: the device still answers, perhaps: settle with it, in bounded time
  * @exit: the device was reset, its queues are gone: release all that is left
  *
- * All may sleep; any but @exit may be NULL. init, prime and start run in the
+ * All may sleep; any may be NULL. init, prime and start run in the
  * order of the table; quiesce and stop run in reverse over what was started,
  * exit in reverse over what was initialised. exit runs as well for a feature
  * whose own init failed half-way.
@@ -213,8 +215,10 @@ struct virtio_balloon_feature {
 
 extern const struct virtio_balloon_feature virtio_balloon_pages_feature;
 extern const struct virtio_balloon_feature virtio_balloon_stats_feature;
+extern const struct virtio_balloon_feature virtio_balloon_poison_feature;
+extern const struct virtio_balloon_feature virtio_balloon_report_feature;
 
-#define VIRTIO_BALLOON_FEATURES	2
+#define VIRTIO_BALLOON_FEATURES	4
 
 /* Bits of virtio_balloon.flags */
 #define VIRTIO_BALLOON_TARGET_CHANGED	0
@@ -271,6 +275,9 @@ extern const struct virtio_balloon_feature virtio_balloon_stats_feature;
  * @stats: the one statistics buffer
  * @nr_stats: entries of @stats in use
  * @stats_posted: @stats was posted before DRIVER_OK
+ * @reporter: how the page reporting core knows this device
+ * @report: stands for the free pages that the host is being told of; posted by
+ *          the core's call only, which is never made twice at a time
  */
 struct virtio_balloon {
 	struct virtio_device *vdev;
@@ -317,6 +324,9 @@ struct virtio_balloon {
 	struct virtio_balloon_stat stats[VIRTIO_BALLOON_S_NR];
 	unsigned int nr_stats;
 	bool stats_posted;
+
+	struct page_reporting_dev_info reporter;
+	struct virtio_balloon_batch report;
 };
 
 /* host.c */
@@ -344,6 +354,9 @@ bool virtio_balloon_listen(struct virtio_balloon *vb);
 int virtio_balloon_wait(struct virtio_balloon *vb,
 			struct virtio_balloon_batch *batch,
 			unsigned long timeout);
+int virtio_balloon_post_report(struct virtio_balloon *vb,
+			       struct scatterlist *sg, unsigned int nents);
+unsigned int virtio_balloon_report_size(struct virtio_balloon *vb);
 int virtio_balloon_post_stats(struct virtio_balloon *vb);
 void virtio_balloon_kick_stats(struct virtio_balloon *vb);
 bool virtio_balloon_reap_stats(struct virtio_balloon *vb);
@@ -369,6 +382,9 @@ void virtio_balloon_gather_release(struct virtio_balloon_gather *gather);
 void virtio_balloon_add_pfns(struct virtio_device *vdev,
 			     struct virtio_balloon_batch *batch,
 			     unsigned long pfn, unsigned int count);
+
+/* report.c */
+void virtio_balloon_report_validate(struct virtio_device *vdev);
 
 /* pages.c */
 void virtio_balloon_config_changed(struct virtio_balloon *vb);

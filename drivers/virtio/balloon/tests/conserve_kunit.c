@@ -232,12 +232,16 @@ static void conserve_tell(struct conserve *run)
 			   conserve_steps[run->steps[i]].name);
 }
 
-/* Random steps, with each kind of device */
+/* Random steps, with each kind of device, while free pages are reported */
 static void pages_are_conserved(struct kunit *test)
 {
-	struct conserve run = { .host = fake_new(test, test->param_value) };
+	const struct fake_setup *param = test->param_value;
+	struct fake_setup setup = *param;
+	struct conserve run = {};
 	unsigned int i;
 
+	setup.features |= BIT_ULL(VIRTIO_BALLOON_F_REPORTING);
+	run.host = fake_new(test, &setup);
 	prandom_seed_state(&run.rnd, fake_seed(test));
 	for (i = 0; i < CONSERVE_STEPS && test->status != KUNIT_FAILURE; i++) {
 		conserve_random_step(&run);

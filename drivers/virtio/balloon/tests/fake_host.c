@@ -116,7 +116,9 @@ static void fake_answer(struct fake_request *request)
 
 	list_del(&request->link);
 	queue->outstanding--;
-	if (queue->id != FAKE_STATS) {
+	if (queue->id == FAKE_REPORT) {
+		fake_report_answer(host, request);
+	} else if (queue->id != FAKE_STATS) {
 		host->outstanding--;
 		fake_pages_answer(host, request);
 	}
@@ -211,8 +213,12 @@ static bool fake_read(struct fake_queue *queue)
 			fake_read_stats(host, request);
 			continue;
 		}
-		host->outstanding++;
 		list_add_tail(&request->link, &host->requests);
+		if (queue->id == FAKE_REPORT) {
+			fake_report_read(host, request);
+			continue;
+		}
+		host->outstanding++;
 		fake_pages_read(host, request);
 	}
 	return any;
@@ -263,7 +269,7 @@ static void fake_late(struct work_struct *work)
 }
 
 /**
- * fake_step() - answer requests to inflate and deflate
+ * fake_step() - answer requests, but for those for statistics
  * @host: the host
  * @count: how many at most
  *
@@ -345,12 +351,20 @@ void fake_set_target(struct fake_host *host, unsigned long pages)
 	fake_set_units(host, pages * VIRTIO_BALLOON_UNITS);
 }
 
+static bool fake_has_poison(struct fake_host *host)
+{
+	return host->features & BIT_ULL(VIRTIO_BALLOON_F_PAGE_POISON);
+}
+
 /* Configuration space: whole fields of 4 bytes, and no others [VB-O10] */
 static bool fake_config_ok(struct fake_host *host, unsigned int offset,
 			   unsigned int len)
 {
 	if (len == 4 && offset % 4 == 0 &&
 	    offset + len <= offsetofend(struct virtio_balloon_config, actual))
+		return true;
+	if (len == 4 && fake_has_poison(host) &&
+	    offset == offsetof(struct virtio_balloon_config, poison_val))
 		return true;
 	scoped_guard(spinlock, &host->lock)
 		fake_fault(host, "VB-O10: odd access to the configuration",
@@ -377,6 +391,16 @@ static void fake_config_get(struct virtio_device *vdev, unsigned int offset,
 	wake_up_all(&host->wait);
 }
 
+static void fake_config_set_other(struct fake_host *host, unsigned int offset)
+{
+	if (offset != offsetof(struct virtio_balloon_config, poison_val))
+		fake_fault(host, "field is not the driver's", offset);
+	if (host->status & VIRTIO_CONFIG_S_DRIVER_OK)
+		fake_fault(host, "VB-P3: poison_val written while in use",
+			   le32_to_cpu(host->config.poison_val));
+	host->poisoned = true;
+}
+
 static void fake_config_set(struct virtio_device *vdev, unsigned int offset,
 			    const void *buf, unsigned int len)
 {
@@ -385,10 +409,11 @@ static void fake_config_set(struct virtio_device *vdev, unsigned int offset,
 	if (host->gone || !fake_config_ok(host, offset, len))
 		return;
 	scoped_guard(spinlock, &host->lock) {
-		if (offset != offsetof(struct virtio_balloon_config, actual))
-			fake_fault(host, "field is not the driver's", offset);
 		memcpy((void *)&host->config + offset, buf, len);
-		host->config_writes++;
+		if (offset == offsetof(struct virtio_balloon_config, actual))
+			host->config_writes++;
+		else
+			fake_config_set_other(host, offset);
 	}
 	wake_up_all(&host->wait);
 }
@@ -425,14 +450,19 @@ static void fake_set_status(struct virtio_device *vdev, u8 status)
 		__virtio_unbreak_device(vdev);
 	if (ready && host->on_ready)
 		host->on_ready(host);
-	scoped_guard(spinlock, &host->lock)
+	scoped_guard(spinlock, &host->lock) {
+		if (ready && fake_has_poison(host) && !host->poisoned)
+			fake_fault(host, "VB-P2: poison_val was not written",
+				   host->resets);
 		host->status = status;
+	}
 }
 
 /* After this, the host does nothing more of its own accord. */
 static void fake_reset(struct virtio_device *vdev)
 {
 	struct fake_host *host = vdev_to_host(vdev);
+	struct fake_request *request;
 
 	cancel_delayed_work_sync(&host->late);
 	irq_work_sync(&host->hard);
@@ -440,10 +470,15 @@ static void fake_reset(struct virtio_device *vdev)
 		if (host->status & VIRTIO_CONFIG_S_DRIVER_OK)
 			fake_read_all(host);
 		fake_pages_forget(host);
+		list_for_each_entry(request, &host->requests, link)
+			if (request->queue->id == FAKE_REPORT)
+				fake_report_answer(host, request);
 		INIT_LIST_HEAD(&host->requests);
 		host->outstanding = 0;
 		host->status = 0;
 		host->resets++;
+		host->config.poison_val = 0;
+		host->poisoned = false;
 	}
 	wake_up_all(&host->wait);
 }
@@ -486,26 +521,51 @@ static void fake_del_vqs(struct virtio_device *vdev)
 		vring_del_virtqueue(queue->vq);
 		queue->vq = NULL;
 		kfree(queue->pool);
+		kfree(queue->pieces);
+		queue->pieces = NULL;
 		queue->outstanding = 0;
 		queue->raise = 0;
 	}
 }
 
-static int fake_add_vq(struct fake_host *host, unsigned int index,
-		       const struct virtqueue_info *info)
+/* Room for the requests of a queue, and the pieces of reports */
+static int fake_alloc_requests(struct fake_queue *queue, unsigned int num)
 {
-	struct fake_queue *queue = &host->queue[index];
-	unsigned int num = host->setup.ring ?: FAKE_RING;
+	unsigned int i;
 
-	if (index + 1 == host->setup.fail_queue)
-		return -ENOENT;
 	queue->pool = kcalloc(num, sizeof(*queue->pool), GFP_KERNEL);
 	if (!queue->pool)
 		return -ENOMEM;
+	if (queue->id != FAKE_REPORT)
+		return 0;
+	queue->pieces = kcalloc(num * FAKE_PIECES, sizeof(*queue->pieces),
+				GFP_KERNEL);
+	if (!queue->pieces) {
+		kfree(queue->pool);
+		return -ENOMEM;
+	}
+	for (i = 0; i < num; i++)
+		queue->pool[i].pieces = &queue->pieces[i * FAKE_PIECES];
+	return 0;
+}
+
+static int fake_add_vq(struct fake_host *host, enum fake_queue_id id,
+		       unsigned int index, const struct virtqueue_info *info)
+{
+	struct fake_queue *queue = &host->queue[id];
+	unsigned int num = host->setup.ring ?: FAKE_RING;
+	int err;
+
+	if (index + 1 == host->setup.fail_queue)
+		return -ENOENT;
+	err = fake_alloc_requests(queue, num);
+	if (err)
+		return err;
 	queue->vq = vring_create_virtqueue(index, num, PAGE_SIZE, &host->vdev,
 					   true, false, info->ctx, fake_notify,
 					   info->callback, info->name);
 	if (!queue->vq) {
+		kfree(queue->pieces);
 		kfree(queue->pool);
 		return -ENOMEM;
 	}
@@ -518,6 +578,15 @@ static int fake_add_vq(struct fake_host *host, unsigned int index,
 	return fake_ring_init(queue);
 }
 
+static bool fake_has_queue(struct fake_host *host, enum fake_queue_id id)
+{
+	if (id == FAKE_STATS)
+		return host->features & BIT_ULL(VIRTIO_BALLOON_F_STATS_VQ);
+	if (id == FAKE_REPORT)
+		return host->features & BIT_ULL(VIRTIO_BALLOON_F_REPORTING);
+	return true;
+}
+
 /* Numbers are dense: a queue without a name takes none [VB-I2]. */
 static int fake_find_vqs(struct virtio_device *vdev, unsigned int nvqs,
 			 struct virtqueue *vqs[],
@@ -525,7 +594,7 @@ static int fake_find_vqs(struct virtio_device *vdev, unsigned int nvqs,
 			 struct irq_affinity *desc)
 {
 	struct fake_host *host = vdev_to_host(vdev);
-	bool stats = host->features & BIT_ULL(VIRTIO_BALLOON_F_STATS_VQ);
+	enum fake_queue_id id = 0;
 	unsigned int i, index = 0;
 	int err = 0;
 
@@ -533,12 +602,14 @@ static int fake_find_vqs(struct virtio_device *vdev, unsigned int nvqs,
 		vqs[i] = NULL;
 		if (!infos[i].name)
 			continue;
-		if (index == FAKE_STATS + stats)
+		while (id < FAKE_QUEUES && !fake_has_queue(host, id))
+			id++;
+		if (id == FAKE_QUEUES)
 			err = -ENOENT;
 		else
-			err = fake_add_vq(host, index, &infos[i]);
+			err = fake_add_vq(host, id, index++, &infos[i]);
 		if (!err)
-			vqs[i] = host->queue[index++].vq;
+			vqs[i] = host->queue[id++].vq;
 	}
 	if (err)
 		fake_del_vqs(vdev);

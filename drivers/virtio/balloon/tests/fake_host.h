@@ -105,16 +105,17 @@ struct fake_setup {
 	bool may_fail;
 };
 
-/* Queues by their numbers */
+/* Queues, in the order of their numbers; those not negotiated have none */
 enum fake_queue_id {
 	FAKE_INFLATE,
 	FAKE_DEFLATE,
 	FAKE_STATS,
+	FAKE_REPORT,
 	FAKE_QUEUES
 };
 
 /**
- * enum fake_answers - when the host answers requests to inflate and deflate
+ * enum fake_answers - when the host answers, unless it is about statistics
  * @FAKE_AT_ONCE: within the notification, as long as there are any
  * @FAKE_STEPPED: when fake_step() says so; reads the ring when notified only
  * @FAKE_LATE: FAKE_DELAY after the notification
@@ -141,6 +142,12 @@ enum fake_interrupts {
 	FAKE_DOUBLED,
 };
 
+/* A piece of guest memory, in bytes */
+struct fake_piece {
+	phys_addr_t addr;
+	u32 len;
+};
+
 /**
  * struct fake_request - a buffer that the host has read and not answered
  * @link: in host->requests, the oldest first
@@ -150,6 +157,8 @@ enum fake_interrupts {
  * @addr: physical address
  * @len: bytes
  * @sum: checksum of the contents, which are not to change
+ * @pieces: of a report, in place of @addr, @len and @sum
+ * @nr_pieces: how many
  */
 struct fake_request {
 	struct list_head link;
@@ -159,6 +168,8 @@ struct fake_request {
 	phys_addr_t addr;
 	u32 len;
 	u32 sum;
+	struct fake_piece *pieces;
+	unsigned int nr_pieces;
 };
 
 /* The host's side of a packed ring */
@@ -181,6 +192,7 @@ struct fake_packed {
  * @vringh: of a split ring
  * @packed: of a packed ring
  * @pool: a request for each entry, by fake_request.id
+ * @pieces: of the reporting queue, FAKE_PIECES for each entry
  * @kicks: notifications
  * @buffers: requests read
  * @outstanding: of them, unanswered
@@ -194,6 +206,7 @@ struct fake_queue {
 	struct vringh vringh;
 	struct fake_packed packed;
 	struct fake_request *pool;
+	struct fake_piece *pieces;
 	unsigned int kicks;
 	unsigned int buffers;
 	unsigned int outstanding;
@@ -224,6 +237,9 @@ struct fake_zone {
 	struct zone *zone;
 	unsigned long managed;
 };
+
+/* Pieces of a report, at most */
+#define FAKE_PIECES	PAGE_REPORTING_CAPACITY
 
 #define FAKE_FAULTS	8
 #define FAKE_ZONES	16
@@ -256,6 +272,10 @@ struct fake_zone {
  * @inflated: pages that were named in inflate requests, in all
  * @deflated: pages that were named in deflate requests, in all
  * @groups: of them, groups of 2 MiB that were named whole and in order
+ * @reported: units that were reported, in all
+ * @reporting: of them, unanswered
+ * @poisoned: poison_val was written since the last reset
+ * @awaited: a page; its report was read if this is NULL again
  * @config_reads: reads of num_pages
  * @config_writes: writes of actual
  * @resets: how often it was reset
@@ -290,6 +310,10 @@ struct fake_host {
 	unsigned long inflated;
 	unsigned long deflated;
 	unsigned long groups;
+	unsigned long reported;
+	unsigned long reporting;
+	bool poisoned;
+	struct page *awaited;
 	unsigned int config_reads;
 	unsigned int config_writes;
 	unsigned int resets;
@@ -380,8 +404,14 @@ void fake_ring_answer(struct fake_queue *queue, u16 id, u16 descs, u32 len);
 bool fake_ring_wants_interrupt(struct fake_queue *queue);
 bool fake_ring_listen(struct fake_queue *queue);
 
+/* fake_report.c: what is reported, host->lock held */
+void fake_report_read(struct fake_host *host, struct fake_request *request);
+void fake_report_answer(struct fake_host *host, struct fake_request *request);
+bool fake_holds(struct page *page, u32 value);
+
 /* fake_pages.c: who has which page, host->lock held unless said */
 int fake_pages_init(struct fake_host *host);
+bool fake_pages_report(struct fake_host *host, unsigned long unit, bool begin);
 void fake_fault(struct fake_host *host, const char *what, u64 value);
 void fake_pages_read(struct fake_host *host, struct fake_request *request);
 void fake_pages_answer(struct fake_host *host, struct fake_request *request);

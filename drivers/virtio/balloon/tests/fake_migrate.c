@@ -4,6 +4,7 @@
  * through the operations that the page itself names.
  */
 #include <linux/balloon_compaction.h>
+#include <linux/migrate.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
 
@@ -25,7 +26,9 @@ bool fake_isolate(struct page *page)
 		put_page(page);
 		return false;
 	}
-	if (PageMovable(page) && balloon_mops.isolate_page(page, 0)) {
+	/* The mark stays when the page leaves the balloon; the operations go */
+	if (__PageMovable(page) && page_movable_ops(page) == &balloon_mops &&
+	    balloon_mops.isolate_page(page, 0)) {
 		unlock_page(page);
 		return true;
 	}

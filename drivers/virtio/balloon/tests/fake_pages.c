@@ -26,6 +26,8 @@
 
 /* In fake_host.owner[]: the unit was with the host once */
 #define FAKE_EVER	0x80
+/* In fake_host.owner[]: the unit was reported, and that is not answered */
+#define FAKE_REPORTED	0x40
 
 #define FAKE_MARK_LAST	(SZ_4K / sizeof(unsigned long) - 1)
 
@@ -132,7 +134,7 @@ static struct page *fake_unit_page(unsigned long unit)
 
 static enum fake_owner fake_owner(struct fake_host *host, unsigned long unit)
 {
-	return host->owner[unit] & ~FAKE_EVER;
+	return host->owner[unit] & ~(FAKE_EVER | FAKE_REPORTED);
 }
 
 static void fake_give(struct fake_host *host, unsigned long unit,
@@ -140,7 +142,8 @@ static void fake_give(struct fake_host *host, unsigned long unit,
 {
 	host->owned[fake_owner(host, unit)]--;
 	host->owned[owner]++;
-	host->owner[unit] = owner | FAKE_EVER;
+	host->owner[unit] = owner | FAKE_EVER |
+			    (host->owner[unit] & FAKE_REPORTED);
 	host->lowest = min(host->lowest, unit);
 	host->highest = max(host->highest, unit);
 }
@@ -188,6 +191,26 @@ static bool fake_is_free(unsigned long unit)
 	return !page_count(fake_unit_page(unit));
 }
 
+/**
+ * fake_pages_report() - note that a unit was reported, or that it was answered
+ * @host: the host
+ * @unit: in range
+ * @begin: it was reported
+ *
+ * Return: whether that makes sense.
+ */
+bool fake_pages_report(struct fake_host *host, unsigned long unit, bool begin)
+{
+	enum fake_owner owner = fake_owner(host, unit);
+	bool good = fake_is_free(unit) &&
+		    begin == !(host->owner[unit] & FAKE_REPORTED) &&
+		    (fake_must_tell(host) ? owner == FAKE_GUEST :
+					    owner != FAKE_INFLATING);
+
+	host->owner[unit] ^= FAKE_REPORTED;
+	return good;
+}
+
 /* A unit in an inflate request */
 static void fake_read_inflate(struct fake_host *host, unsigned long unit)
 {
@@ -204,6 +227,8 @@ static void fake_read_inflate(struct fake_host *host, unsigned long unit)
 	}
 	if (fake_is_free(unit))
 		fake_fault(host, "VB-O6: free page inflated", unit);
+	if (host->owner[unit] & FAKE_REPORTED)
+		fake_fault(host, "VB-R2: inflated while reported", unit);
 	fake_give(host, unit, FAKE_INFLATING);
 }
 
@@ -435,26 +460,36 @@ static void fake_check_log(struct fake_host *host)
 			      "lockdep has found something");
 }
 
+/* Others may also give back a lot of what they had when the case began. */
 static bool fake_is_noise(long missing)
 {
-	return abs(missing) <= FAKE_NOISE;
+	return missing <= FAKE_NOISE && missing >= -16 * FAKE_NOISE;
 }
 
-/* Pages that are neither free nor with the host, but were free once */
+/*
+ * Pages that are neither free nor with the host, but were free once. How many
+ * are being reported depends on the moment; none is when nothing else moves.
+ */
 static long fake_missing(struct fake_host *host)
 {
-	return host->free - fake_free_pages(host) - fake_held(host);
+	return host->free - fake_free_pages(host) - fake_held(host) -
+	       READ_ONCE(host->reporting) / VIRTIO_BALLOON_UNITS;
 }
 
 /**
  * fake_check_guest() - compare the guest's accounts with the host's
  * @host: the host, at rest; no lock held
+ *
+ * Context: may sleep.
  */
 void fake_check_guest(struct fake_host *host)
 {
-	unsigned int z;
+	unsigned int z, tries;
 
 	fake_check_log(host);
+	/* A report was answered, and the guest has not drawn its conclusions */
+	for (tries = 0; tries < 10 && !fake_is_noise(fake_missing(host)); tries++)
+		schedule_timeout_uninterruptible(HZ / 20 + 1);
 	KUNIT_EXPECT_TRUE_MSG(host->test, fake_is_noise(fake_missing(host)),
 			      "%ld free pages are missing", fake_missing(host));
 	KUNIT_EXPECT_EQ(host->test, totalram_pages() + fake_held(host),

@@ -76,6 +76,40 @@ static struct vring_packed_desc *fake_packed_next(struct fake_packed *ring)
 	return desc;
 }
 
+/* The rest of a packed report, whose first descriptor is @desc */
+static struct fake_request *
+fake_packed_read_report(struct fake_queue *queue,
+			struct vring_packed_desc *desc)
+{
+	struct fake_piece pieces[FAKE_PIECES];
+	struct fake_request *request;
+	unsigned int n = 0;
+	u16 flags;
+
+	do {
+		flags = le16_to_cpu(desc->flags);
+		pieces[n].addr = le64_to_cpu(desc->addr);
+		pieces[n++].len = le32_to_cpu(desc->len);
+		if (!(flags & VRING_DESC_F_WRITE) ||
+		    flags & VRING_DESC_F_INDIRECT)
+			fake_fault(queue->host, "report of an odd kind", flags);
+		if (!(flags & VRING_DESC_F_NEXT))
+			break;
+		desc = fake_packed_next(&queue->packed);
+	} while (desc && n < FAKE_PIECES);
+
+	if (!desc || le16_to_cpu(desc->id) >= queue->packed.num) {
+		fake_fault(queue->host, "report without an end", n);
+		return NULL;
+	}
+	request = &queue->pool[le16_to_cpu(desc->id)];
+	request->id = le16_to_cpu(desc->id);
+	request->descs = n;
+	request->nr_pieces = n;
+	memcpy(request->pieces, pieces, n * sizeof(*pieces));
+	return request;
+}
+
 static struct fake_request *fake_packed_read(struct fake_queue *queue)
 {
 	struct vring_packed_desc *desc = fake_packed_next(&queue->packed);
@@ -84,6 +118,8 @@ static struct fake_request *fake_packed_read(struct fake_queue *queue)
 
 	if (!desc)
 		return NULL;
+	if (queue->id == FAKE_REPORT)
+		return fake_packed_read_report(queue, desc);
 	id = le16_to_cpu(desc->id);
 	if (id >= queue->packed.num ||
 	    (desc->flags & cpu_to_le16(VRING_DESC_F_NEXT |
@@ -100,6 +136,36 @@ static struct fake_request *fake_packed_read(struct fake_queue *queue)
 	return request;
 }
 
+static struct fake_request *fake_split_read_report(struct fake_queue *queue)
+{
+	struct kvec iov[FAKE_PIECES + 1];
+	struct fake_request *request;
+	struct vringh_kiov wiov;
+	unsigned int i;
+	u16 id;
+	int got;
+
+	vringh_kiov_init(&wiov, iov, ARRAY_SIZE(iov));
+	got = vringh_getdesc_iotlb(&queue->vringh, NULL, &wiov, &id,
+				   GFP_ATOMIC);
+	if (!got)
+		return NULL;
+	if (got < 0 || wiov.used > FAKE_PIECES) {
+		fake_fault(queue->host, "report of an odd kind", got);
+		vringh_kiov_cleanup(&wiov);
+		return NULL;
+	}
+	request = &queue->pool[id];
+	request->id = id;
+	request->nr_pieces = wiov.used;
+	for (i = 0; i < wiov.used; i++) {
+		request->pieces[i].addr = (uintptr_t)wiov.iov[i].iov_base;
+		request->pieces[i].len = wiov.iov[i].iov_len;
+	}
+	vringh_kiov_cleanup(&wiov);
+	return request;
+}
+
 static struct fake_request *fake_split_read(struct fake_queue *queue)
 {
 	struct fake_request *request;
@@ -108,6 +174,8 @@ static struct fake_request *fake_split_read(struct fake_queue *queue)
 	u16 id;
 	int got;
 
+	if (queue->id == FAKE_REPORT)
+		return fake_split_read_report(queue);
 	vringh_kiov_init(&riov, iov, ARRAY_SIZE(iov));
 	got = vringh_getdesc_iotlb(&queue->vringh, &riov, NULL, &id,
 				   GFP_ATOMIC);
@@ -137,11 +205,12 @@ struct fake_request *fake_ring_read(struct fake_queue *queue)
 	struct fake_request *request = fake_is_packed(queue) ?
 		fake_packed_read(queue) : fake_split_read(queue);
 
-	if (request) {
-		request->queue = queue;
+	if (!request)
+		return NULL;
+	request->queue = queue;
+	if (queue->id != FAKE_REPORT)
 		request->sum = jhash(phys_to_virt(request->addr),
 				     request->len, 0);
-	}
 	return request;
 }
 

@@ -48,34 +48,6 @@ static void vb_f1_accepts_must_tell_host(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, spec_must_tell(host), host->setup.must_tell_host);
 }
 
-/* Do not accept PAGE_POISON unless deflated pages are written with it. */
-static void vb_f2_clears_page_poison(struct kunit *test)
-{
-	const struct fake_setup setup = {
-		.features = BIT_ULL(VIRTIO_BALLOON_F_PAGE_POISON),
-	};
-	struct fake_host *host = fake_new(test, &setup);
-
-	KUNIT_EXPECT_FALSE(test,
-			   spec_accepts(host, VIRTIO_BALLOON_F_PAGE_POISON));
-}
-
-/* Do not accept PAGE_REPORTING without PAGE_POISON if free pages have a value. */
-static void vb_f3_reporting_wants_poison(struct kunit *test)
-{
-	const struct fake_setup setup = {
-		.features = BIT_ULL(VIRTIO_BALLOON_F_REPORTING),
-	};
-	struct fake_host *host = fake_new(test, &setup);
-
-	if (want_init_on_free() || page_poisoning_enabled_static())
-		KUNIT_EXPECT_FALSE(test,
-				   spec_accepts(host,
-						VIRTIO_BALLOON_F_REPORTING));
-	fake_set_target(host, 700);
-	fake_settle(host);
-}
-
 /* Bits that the driver does not know are left alone; so is an IOMMU. */
 static void vb_f_ignores_other_bits(struct kunit *test)
 {
@@ -421,8 +393,6 @@ static void vb_s4_statistics_in_device_byte_order(struct kunit *test)
 
 static struct kunit_case spec_cases[] = {
 	KUNIT_CASE_PARAM(vb_f1_accepts_must_tell_host, fake_gen_params),
-	KUNIT_CASE(vb_f2_clears_page_poison),
-	KUNIT_CASE(vb_f3_reporting_wants_poison),
 	KUNIT_CASE(vb_f_ignores_other_bits),
 	KUNIT_CASE_PARAM(vb_i1_quiet_before_driver_ok, fake_gen_params),
 	KUNIT_CASE_PARAM(vb_i1_hardened_core, fake_gen_params),
