@@ -545,12 +545,13 @@ void virtio_balloon_kick_stats(struct virtio_balloon *vb)
  */
 bool virtio_balloon_reap_stats(struct virtio_balloon *vb)
 {
-	struct virtqueue *vq = vb->rings[VIRTIO_BALLOON_Q_STATS].vq;
+	struct virtio_balloon_ring *ring = &vb->rings[VIRTIO_BALLOON_Q_STATS];
 	unsigned int len;
 	bool used;
 
 	spin_lock(&vb->lock);
-	used = virtqueue_get_buf(vq, &len);
+	/* A host may interrupt before the queues are known to the driver */
+	used = ring->vq && virtqueue_get_buf(ring->vq, &len);
 	spin_unlock(&vb->lock);
 	return used;
 }
