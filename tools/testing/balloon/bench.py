@@ -12,13 +12,14 @@ import statistics
 import time
 
 import bench_inflate
+import bench_reporting
 import figures
 import kernels
 import plot
 import program
 
 # Name: a module with GROUPS of figures, MEASUREMENTS that fill a run with them, and panels().
-BENCHMARKS = {"inflate": bench_inflate}
+BENCHMARKS = {"inflate": bench_inflate, "reporting": bench_reporting}
 FOLDER = kernels.BUILD / "bench"
 NOISE = 0.15  # CPUs that other programs may keep busy before seconds mean little
 

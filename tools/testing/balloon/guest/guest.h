@@ -48,6 +48,13 @@ struct job_state {
 };
 
 typedef int (*work_fn)(struct job_state *state, char *args);
+
+/* free.c: jobs about what is free, and how it is got. */
+int work_faults(struct job_state *state, char *args);
+int work_zeroes(struct job_state *state, char *args);
+int work_mix(struct job_state *state, char *args);
+int work_latency(struct job_state *state, char *args);
+
 work_fn work_find(const char *kind, int *oom_adj);
 
 #endif

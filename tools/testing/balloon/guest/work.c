@@ -126,15 +126,17 @@ static int work_churn(struct job_state *state, char *args)
 }
 
 /*
- * fragment SIZE: touch all of it in small pages, then free every other
- * 64 KiB, so that free memory has no large blocks there.
+ * fragment SIZE [KIB]: touch all of it in small pages, then free every other
+ * 64 KiB, or KIB, so that free memory has no large blocks there.
  */
 static int work_fragment(struct job_state *state, char *args)
 {
-	size_t size = size_arg(&args);
-	const size_t piece = 64 * 1024;
+	size_t size = size_arg(&args), piece = size_arg(&args) / 1024;
 	char *mem = map(size);
 	size_t at;
+
+	if (!piece)
+		piece = 64 * 1024;
 
 	if (!mem)
 		return fail(state, ENOMEM);
@@ -258,6 +260,10 @@ static const struct {
 	{ "writefile", work_writefile, 0 },
 	{ "readfile", work_readfile, 0 },
 	{ "sh", work_sh, 0 },
+	{ "faults", work_faults, 0 },
+	{ "zeroes", work_zeroes, 0 },
+	{ "mix", work_mix, 0 },
+	{ "latency", work_latency, -1000 },
 };
 
 work_fn work_find(const char *kind, int *oom_adj)
