@@ -29,7 +29,8 @@ help:
 	@echo '  make demo     boot a guest, move its balloon, print a table, plot it;'
 	@echo '                VARIANT=distro: on the kernel that Debian ships, in two minutes'
 	@echo '  make test     lint, KUnit, scenarios in guests, module build'
-	@echo '  make kunit    unit tests on a user-mode kernel'
+	@echo '  make kunit    unit tests on a user-mode kernel; VARIANT=debug: in a guest with two'
+	@echo '                CPUs on the debug kernel, for a quarter of an hour'
 	@echo '  make spec     the clauses of the specification, their tests, the results'
 	@echo '  make coverage lines and branches of the driver that the unit tests reach'
 	@echo '  make mutants  small faults put into the driver, each to be caught; ONLY=names'
@@ -39,7 +40,7 @@ help:
 	@echo '  make module   external module; KDIR=/lib/modules/$$(uname -r)/build for this'
 	@echo '                machine, else for the cloud kernel that Debian ships'
 	@echo '  make vm       a guest to play with; VARIANT='
-	@echo '  make bench    stock and series side by side; ONLY=inflate'
+	@echo '  make bench    stock and series side by side; ONLY=inflate or reporting'
 	@echo '  make deps     install the Debian packages that all this needs'
 	@echo '  make clean    remove build/; the cache is $${XDG_CACHE_HOME:-~/.cache}/virtio-balloon'
 	@echo
@@ -59,7 +60,10 @@ kernel: deps base-supported
 module: deps base-supported
 	@scripts/module.sh $(BASE)
 
-kunit spec coverage: deps base-supported
+kunit: deps base-supported
+	@scripts/kunit.sh $(BASE) $(filter debug,$(VARIANT))
+
+spec coverage: deps base-supported
 	@scripts/$@.sh $(BASE)
 
 mutants: deps base-supported
