@@ -2,20 +2,30 @@
 """Every kind of ring and transport, and host memory in huge pages."""
 
 import hostmem
-from machine import MIB
+from machine import GIB, MIB
 from scenario import scenario
+from scenarios import reporting
 from scenarios.moving import walk_targets
 from scenarios.statistics import watch_statistics
+from vmtrace import COUNT_EVENTS
+
+
+def _give_back(run, **options):
+    balloon = {**options.pop("balloon", {}), **reporting.REPORTING}
+    with run.vm(memory=GIB, balloon=balloon, trace=COUNT_EVENTS, **options) as vm:
+        reporting.touch_and_free(run, vm, 600 * MIB)
+
 
 def _walk_and_watch(run, **options):
     with run.vm(memory=512 * MIB, **options) as vm:
         vm.agent.run("touch", 300)
         walk_targets(run, vm, 3)
     watch_statistics(run, 3, **options)
+    _give_back(run, **options)
 
 
 def _transport(name, what, **options):
-    @scenario(f"N18-{name}", f"{what}: walk and statistics")
+    @scenario(f"N18-{name}", f"{what}: walk, statistics, reporting", stock=reporting.SLOW)
     def transport(run):
         _walk_and_watch(run, **options)
     return transport
