@@ -240,7 +240,8 @@ static void pages_are_conserved(struct kunit *test)
 	struct conserve run = {};
 	unsigned int i;
 
-	setup.features |= BIT_ULL(VIRTIO_BALLOON_F_REPORTING);
+	setup.features |= BIT_ULL(VIRTIO_BALLOON_F_REPORTING) |
+			  BIT_ULL(VIRTIO_BALLOON_F_PAGE_POISON);
 	run.host = fake_new(test, &setup);
 	prandom_seed_state(&run.rnd, fake_seed(test));
 	for (i = 0; i < CONSERVE_STEPS && test->status != KUNIT_FAILURE; i++) {

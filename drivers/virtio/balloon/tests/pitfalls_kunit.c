@@ -195,7 +195,8 @@ static void probe_fails_at_a_queue(struct kunit *test)
 
 	setup.may_fail = true;
 	setup.num_pages = 300 * VIRTIO_BALLOON_UNITS;
-	setup.features |= BIT_ULL(VIRTIO_BALLOON_F_REPORTING);
+	setup.features |= BIT_ULL(VIRTIO_BALLOON_F_REPORTING) |
+			  BIT_ULL(VIRTIO_BALLOON_F_PAGE_POISON);
 	setup.fail_queue = 1;
 	host = fake_new(test, &setup);
 	for (; host->setup.fail_queue <= FAKE_QUEUES; host->setup.fail_queue++) {
