@@ -320,13 +320,14 @@ void fake_answer_unposted(struct fake_host *host, enum fake_queue_id id)
 /**
  * fake_spurious() - call the driver's callback for no reason
  * @host: the host
- * @id: the queue
+ * @id: the queue; one that the driver does not use has no callback
  */
 void fake_spurious(struct fake_host *host, enum fake_queue_id id)
 {
 	struct virtqueue *vq = host->queue[id].vq;
 
-	vq->callback(vq);
+	if (vq)
+		vq->callback(vq);
 }
 
 /**
@@ -424,8 +425,7 @@ static void fake_call_all(struct fake_host *host)
 	int q;
 
 	for (q = 0; q < FAKE_QUEUES; q++)
-		if (host->queue[q].vq)
-			fake_spurious(host, q);
+		fake_spurious(host, q);
 	schedule_timeout_uninterruptible(2);
 }
 
