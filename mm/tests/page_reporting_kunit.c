@@ -15,6 +15,8 @@
 
 /* Blocks that a random case has at a time */
 #define FAKE_HELD	32
+/* Large blocks that may be taken while zone->lock is held */
+#define FAKE_LARGE	4
 /* Free pages that others may take meanwhile, in all zones */
 #define FAKE_NOISE	256
 
@@ -23,6 +25,7 @@
  * @dev: as the core knows it
  * @test: the case
  * @errors: how many reports to fail, from now on
+ * @fail_at: which report to fail, counted from 1
  * @on_report: called with each report, may sleep
  * @called: completed by each report
  * @gone: completed by who unregisters it from a thread
@@ -34,6 +37,7 @@ struct fake_reporter {
 	struct page_reporting_dev_info dev;
 	struct kunit *test;
 	unsigned int errors;
+	unsigned int fail_at;
 	void (*on_report)(struct fake_reporter *reporter);
 	struct completion called;
 	struct completion gone;
@@ -64,7 +68,7 @@ static unsigned long fake_bound(struct zone *zone, unsigned long isolated)
 	return (free + isolated - low_wmark_pages(zone)) / PAGE_REPORTING_SHARE;
 }
 
-/* A block of a report: free, on no list, not marked, not too small */
+/* A block of a report: free, on no list, not marked */
 static unsigned long fake_look_at(struct fake_reporter *reporter,
 				  struct scatterlist *sg)
 {
@@ -77,8 +81,20 @@ static unsigned long fake_look_at(struct fake_reporter *reporter,
 			PageReported(page + i);
 	KUNIT_EXPECT_EQ_MSG(reporter->test, used, 0, "pages in use, of %lu",
 			    pages);
-	KUNIT_EXPECT_GE(reporter->test, get_order(sg->length),
-			page_reporting_order);
+	return pages;
+}
+
+/* The blocks of a report, all of them; returns the pages in them. */
+static unsigned long fake_look_at_all(struct fake_reporter *reporter,
+				      struct scatterlist *sg, unsigned int nents)
+{
+	unsigned long pages = 0;
+	struct scatterlist *s;
+	unsigned int i;
+
+	for_each_sg(sg, s, nents, i)
+		pages += fake_look_at(reporter, s);
+	KUNIT_EXPECT_TRUE(reporter->test, sg_is_last(&sg[nents - 1]));
 	return pages;
 }
 
@@ -88,37 +104,53 @@ static int fake_report(struct page_reporting_dev_info *dev,
 	struct fake_reporter *reporter =
 		container_of(dev, struct fake_reporter, dev);
 	struct zone *zone = page_zone(sg_page(sg));
-	unsigned long pages = 0;
-	struct scatterlist *s;
+	unsigned long pages = fake_look_at_all(reporter, sg, nents);
+	bool fails = reporter->errors;
 	unsigned int i;
 
-	for_each_sg(sg, s, nents, i)
-		pages += fake_look_at(reporter, s);
-	KUNIT_EXPECT_TRUE(reporter->test, sg_is_last(&sg[nents - 1]));
+	for (i = 0; i < nents; i++)
+		KUNIT_EXPECT_GE(reporter->test, get_order(sg[i].length),
+				page_reporting_order);
 	KUNIT_EXPECT_LE(reporter->test, pages,
 			fake_bound(zone, pages) + FAKE_NOISE);
 
 	reporter->at[reporter->calls++ % ARRAY_SIZE(reporter->at)] = jiffies;
+	fails |= reporter->calls == reporter->fail_at;
+	reporter->errors -= !!reporter->errors;
 	complete(&reporter->called);
-	if (reporter->on_report)
+	if (reporter->on_report) {
 		reporter->on_report(reporter);
-	if (reporter->errors) {
-		reporter->errors--;
-		return -EIO;
+		/* nobody had any of them meanwhile */
+		fake_look_at_all(reporter, sg, nents);
 	}
+	if (fails)
+		return -EIO;
 	reporter->pages += pages;
 	return 0;
 }
 
-/* Wait until there is nothing more to report: nothing comes for two periods. */
-static void fake_await_silence(struct fake_reporter *reporter)
+/* Whether a pass is due or under way */
+static bool fake_is_busy(void)
 {
-	unsigned int calls;
+	bool busy = false;
+	int nid;
+
+	for_each_node_state(nid, N_MEMORY)
+		busy |= work_busy(&page_reporting_nodes[nid]->work.work);
+	return busy;
+}
+
+/*
+ * Wait until there is nothing more to report: no pass is due. While others free
+ * memory, there is always one.
+ */
+static void fake_await_silence(void)
+{
+	unsigned int n = 0;
 
 	do {
-		calls = reporter->calls;
 		schedule_timeout_uninterruptible(2 * page_reporting_period() + 2);
-	} while (calls != reporter->calls);
+	} while (fake_is_busy() && n++ < 100);
 }
 
 static unsigned long fake_count_marks(struct zone *zone, unsigned int order)
@@ -231,7 +263,7 @@ static struct fake_reporter *fake_registered(struct kunit *test)
 	struct fake_reporter *reporter = fake_reporter(test);
 
 	KUNIT_ASSERT_EQ(test, 0, page_reporting_register(&reporter->dev));
-	fake_await_silence(reporter);
+	fake_await_silence();
 	return reporter;
 }
 
@@ -274,7 +306,7 @@ static void everything_is_reported_once(struct kunit *test)
 	KUNIT_EXPECT_GT(test, reporter->pages, free / 2);
 	KUNIT_EXPECT_LE(test, reporter->pages, free);
 	pages = reporter->pages;
-	fake_await_silence(reporter);
+	fake_await_silence();
 	KUNIT_EXPECT_EQ(test, reporter->pages, pages);
 }
 
@@ -285,10 +317,10 @@ static void what_is_freed_is_reported(struct kunit *test)
 	struct page *page = fake_alloc(test, MAX_PAGE_ORDER);
 	unsigned long pages = reporter->pages;
 
-	fake_await_silence(reporter);
+	fake_await_silence();
 	KUNIT_EXPECT_EQ(test, reporter->pages, pages);
 	__free_pages(page, MAX_PAGE_ORDER);
-	fake_await_silence(reporter);
+	fake_await_silence();
 	KUNIT_EXPECT_EQ(test, reporter->pages, pages + MAX_ORDER_NR_PAGES);
 	KUNIT_EXPECT_EQ(test, fake_check_marks(test), 0);
 }
@@ -302,14 +334,14 @@ static void order_is_kept(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, order, page_reporting_default_order(0));
 	KUNIT_EXPECT_EQ(test, 0, fake_set_order("10"));
-	fake_await_silence(reporter);
+	fake_await_silence();
 	KUNIT_EXPECT_EQ(test, reporter->pages, pages);
 	KUNIT_EXPECT_EQ(test, 0, fake_set_order("3"));
-	fake_await_silence(reporter);
+	fake_await_silence();
 	KUNIT_EXPECT_GT(test, reporter->pages, pages);
 	KUNIT_EXPECT_EQ(test, fake_check_marks(test), 0);
 	KUNIT_EXPECT_EQ(test, 0, fake_set_order("0"));
-	fake_await_silence(reporter);
+	fake_await_silence();
 	KUNIT_EXPECT_LE(test, fake_check_marks(test), FAKE_NOISE);
 }
 
@@ -366,7 +398,7 @@ static void order_changes_in_flight(struct kunit *test)
 	schedule_timeout_uninterruptible(HZ);
 	reporter->on_report = NULL;
 	KUNIT_EXPECT_EQ(test, 0, fake_set_order("9"));
-	fake_await_silence(reporter);
+	fake_await_silence();
 	KUNIT_EXPECT_EQ(test, fake_check_marks(test), 0);
 }
 
@@ -382,9 +414,32 @@ static void errors_are_retried(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, reporter->pages, 0);
 	KUNIT_EXPECT_GT(test, fake_check_marks(test), 0);
 	schedule_timeout_uninterruptible(20 * page_reporting_period());
-	fake_await_silence(reporter);
+	fake_await_silence();
 	KUNIT_EXPECT_EQ(test, fake_check_marks(test), 0);
 	KUNIT_EXPECT_GE(test, reporter->pages, fake_marked());
+}
+
+/* Whichever report fails, its blocks come back, and are reported later. */
+static void each_report_fails(struct kunit *test)
+{
+	struct fake_reporter *reporter = fake_reporter(test);
+	unsigned long free = fake_free_pages();
+	unsigned int reports;
+
+	do {
+		reporter->calls = 0;
+		reporter->pages = 0;
+		reporter->fail_at++;
+		KUNIT_ASSERT_EQ(test, 0, page_reporting_register(&reporter->dev));
+		fake_await_silence();
+		reports = reporter->calls;
+		KUNIT_EXPECT_EQ(test, fake_check_marks(test), 0);
+		KUNIT_EXPECT_GE(test, reporter->pages, fake_marked());
+		page_reporting_unregister(&reporter->dev);
+		fake_check_nothing_left(test);
+	} while (reporter->fail_at < reports);
+	KUNIT_EXPECT_GT(test, reporter->fail_at, 3);
+	KUNIT_EXPECT_LE(test, abs((long)(fake_free_pages() - free)), FAKE_NOISE);
 }
 
 /* Each failure doubles the pause, up to a bound. */
@@ -416,8 +471,24 @@ static void second_reporter(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, static_key_enabled(&page_reporting_enabled));
 	page_reporting_unregister(&first->dev);
 	KUNIT_ASSERT_EQ(test, 0, page_reporting_register(&second->dev));
-	fake_await_silence(second);
+	fake_await_silence();
 	KUNIT_EXPECT_GT(test, second->pages, 0);
+}
+
+/* One that cannot be registered leaves nothing behind. */
+static void no_memory(struct kunit *test)
+{
+	struct fake_reporter *reporter = fake_reporter(test);
+	struct workqueue_struct *wq = page_reporting_wq;
+
+	page_reporting_wq = NULL;
+	KUNIT_EXPECT_EQ(test, -ENOMEM, page_reporting_register(&reporter->dev));
+	page_reporting_wq = wq;
+	KUNIT_EXPECT_EQ(test, page_reporting_order, PAGE_REPORTING_UNSET);
+	fake_check_nothing_left(test);
+	KUNIT_ASSERT_EQ(test, 0, page_reporting_register(&reporter->dev));
+	fake_await_silence();
+	KUNIT_EXPECT_GT(test, reporter->pages, 0);
 }
 
 /* When a reporter has gone, no mark is left, and the next hears of everything. */
@@ -431,7 +502,7 @@ static void marks_go_with_the_reporter(struct kunit *test)
 	fake_check_nothing_left(test);
 	KUNIT_EXPECT_LE(test, abs((long)(fake_free_pages() - free)), FAKE_NOISE);
 	KUNIT_ASSERT_EQ(test, 0, page_reporting_register(&reporter->dev));
-	fake_await_silence(reporter);
+	fake_await_silence();
 	KUNIT_EXPECT_GE(test, reporter->pages, 2 * pages - pages / 8);
 }
 
@@ -569,6 +640,105 @@ static void marks_outlive_merging(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, fake_check_marks(test), MAX_ORDER_NR_PAGES);
 }
 
+/* Take a block off its list, and have its pageblocks be of a type. */
+static void fake_retype(struct page *page, unsigned int order, int migratetype)
+{
+	struct zone *zone = page_zone(page);
+	unsigned long i;
+
+	spin_lock_irq(&zone->lock);
+	if (PageBuddy(page) && buddy_order(page) == order &&
+	    __isolate_free_page(page, order)) {
+		for (i = 0; i < 1UL << order; i += pageblock_nr_pages)
+			set_pageblock_migratetype(page + i, migratetype);
+		__putback_isolated_page(page, order, migratetype);
+	}
+	spin_unlock_irq(&zone->lock);
+}
+
+/* Blocks that the allocator keeps apart, as their types differ, are marked. */
+static void marks_need_no_merging(struct kunit *test)
+{
+	unsigned int order = MAX_PAGE_ORDER - 1;
+	struct fake_reporter *reporter;
+	struct page *page, *second;
+	unsigned long pages;
+
+	if (order < pageblock_order)
+		kunit_skip(test, "blocks of all types merge");
+	reporter = fake_registered(test);
+	page = fake_isolate(test);
+	second = page + (1UL << order);
+	set_pageblock_migratetype(second, MIGRATE_HIGHATOMIC);
+	fake_put_halves(page, true);
+	KUNIT_EXPECT_TRUE(test, PageBuddy(page) && PageReported(page));
+	KUNIT_EXPECT_TRUE(test, PageBuddy(second) && PageReported(second));
+	KUNIT_EXPECT_EQ(test, fake_check_marks(test), 0);
+
+	/* nor are they reported again and again */
+	fake_retype(second, order, MIGRATE_HIGHATOMIC);
+	fake_retype(page, order, MIGRATE_MOVABLE);
+	KUNIT_EXPECT_EQ(test, 0, fake_set_delay("100"));
+	pages = reporter->pages;
+	schedule_timeout_uninterruptible(10 * page_reporting_period());
+	KUNIT_EXPECT_GE(test, reporter->pages - pages, 2UL << order);
+	KUNIT_EXPECT_LE(test, reporter->pages - pages, 6UL << order);
+	KUNIT_EXPECT_EQ(test, fake_check_marks(test), 0);
+	fake_retype(second, order, MIGRATE_MOVABLE);
+}
+
+/* Have a node's pass stand at the large blocks of a zone. */
+static struct page_reporting_node *fake_pass_at(struct zone *zone)
+{
+	struct page_reporting_node *node = page_reporting_nodes[zone_to_nid(zone)];
+
+	cancel_delayed_work_sync(&node->work);
+	node->zone = zone_idx(zone);
+	node->order = MAX_PAGE_ORDER;
+	node->migratetype = MIGRATE_MOVABLE;
+	node->quota = ULONG_MAX;
+	node->looked = 0;
+	node->first = NULL;
+	node->error = 0;
+	node->state = PAGE_REPORTING_FILL;
+	return node;
+}
+
+/* Large blocks are taken a few at a time, and not too many of them. */
+static void few_are_taken_at_a_time(struct kunit *test)
+{
+	struct fake_reporter *reporter = fake_reporter(test);
+	struct page_reporting_node *node;
+	unsigned long free, back, taken = 0;
+	struct zone *zone;
+
+	KUNIT_EXPECT_EQ(test, 0, fake_set_delay("3600000"));
+	KUNIT_ASSERT_EQ(test, 0, page_reporting_register(&reporter->dev));
+	for_each_populated_zone(zone) {
+		node = fake_pass_at(zone);
+		free = zone_page_state_snapshot(zone, NR_FREE_PAGES);
+		while (node->state == PAGE_REPORTING_FILL) {
+			unsigned int nents = node->nents;
+
+			node->state = page_reporting_locked_step(node);
+			KUNIT_EXPECT_LE(test, node->nents - nents, FAKE_LARGE);
+		}
+		taken += node->nents;
+		KUNIT_EXPECT_EQ(test, node->isolated,
+				(unsigned long)node->nents << MAX_PAGE_ORDER);
+		KUNIT_EXPECT_LE(test, node->isolated,
+				fake_bound(zone, node->isolated) + FAKE_NOISE);
+		node->state = PAGE_REPORTING_DRAIN;
+		node->error = -EIO;
+		node->state = page_reporting_locked_step(node);
+		KUNIT_EXPECT_EQ(test, node->state, PAGE_REPORTING_REST);
+		KUNIT_EXPECT_EQ(test, node->nents, 0);
+		back = zone_page_state_snapshot(zone, NR_FREE_PAGES);
+		KUNIT_EXPECT_LE(test, abs((long)(back - free)), FAKE_NOISE);
+	}
+	KUNIT_EXPECT_GT(test, taken, FAKE_LARGE);
+}
+
 /* However many marked blocks are in the way, the lock is held for a few only. */
 static void lock_is_held_for_a_few(struct kunit *test)
 {
@@ -580,14 +750,7 @@ static void lock_is_held_for_a_few(struct kunit *test)
 	fake_registered(test);
 	KUNIT_EXPECT_EQ(test, 0, fake_set_delay("3600000"));
 	for_each_populated_zone(zone) {
-		node = page_reporting_nodes[zone_to_nid(zone)];
-		cancel_delayed_work_sync(&node->work);
-		node->zone = zone_idx(zone);
-		node->order = MAX_PAGE_ORDER;
-		node->migratetype = MIGRATE_MOVABLE;
-		node->quota = ULONG_MAX;
-		node->looked = 0;
-		node->first = NULL;
+		node = fake_pass_at(zone);
 		pz = &node->zones[node->zone];
 		do {
 			unsigned long looked = node->looked;
@@ -608,6 +771,83 @@ static void lock_is_held_for_a_few(struct kunit *test)
 	}
 	KUNIT_EXPECT_GT(test, holds, 3);
 	KUNIT_EXPECT_EQ(test, 0, fake_set_delay("100"));
+}
+
+/* After much time under zone->lock, nine times as much goes by without it. */
+static void pass_rests(struct kunit *test)
+{
+	struct fake_reporter *reporter = fake_reporter(test);
+	unsigned long start = jiffies;
+	int nid;
+
+	KUNIT_ASSERT_EQ(test, 0, page_reporting_register(&reporter->dev));
+	for_each_node_state(nid, N_MEMORY)
+		page_reporting_nodes[nid]->busy = 100 * NSEC_PER_MSEC;
+	wait_for_completion(&reporter->called);
+	KUNIT_EXPECT_GE(test, jiffies_to_msecs(jiffies - start), 900);
+	fake_await_silence();
+	KUNIT_EXPECT_EQ(test, fake_check_marks(test), 0);
+	KUNIT_EXPECT_LT(test, jiffies_to_msecs(jiffies - start), 4000);
+}
+
+static unsigned long fake_on_cpus(void)
+{
+	unsigned long pages = 0;
+	struct zone *zone;
+
+	for_each_populated_zone(zone)
+		pages += page_reporting_on_cpus(zone);
+	return pages;
+}
+
+/* What CPUs keep on lists of their own is reported as well. */
+static void lists_of_cpus_are_reported(struct kunit *test)
+{
+	struct page *page, *next;
+	unsigned int i;
+	LIST_HEAD(pages);
+
+	fake_registered(test);
+	for (i = 0; i < 8 * FAKE_NOISE; i++)
+		list_add(&fake_alloc(test, 0)->lru, &pages);
+	list_for_each_entry_safe(page, next, &pages, lru)
+		__free_page(page);
+	KUNIT_EXPECT_GT(test, fake_on_cpus(), FAKE_NOISE);
+	KUNIT_EXPECT_EQ(test, 0, fake_set_order("0"));
+	fake_await_silence();
+	KUNIT_EXPECT_LE(test, fake_on_cpus(), FAKE_NOISE);
+	KUNIT_EXPECT_LE(test, fake_check_marks(test), FAKE_NOISE);
+}
+
+/* The counters tell what happened. */
+static void counters_are_right(struct kunit *test)
+{
+	u64 reported = atomic64_read(&page_reporting_counters.reported_pages);
+	u64 failures = atomic64_read(&page_reporting_counters.failures);
+	u64 passes = atomic64_read(&page_reporting_counters.passes);
+	struct fake_reporter *reporter = fake_reporter(test);
+	struct page *page;
+	u64 repeated;
+
+	reporter->errors = 2;
+	KUNIT_ASSERT_EQ(test, 0, page_reporting_register(&reporter->dev));
+	while (reporter->errors)
+		wait_for_completion(&reporter->called);
+	schedule_timeout_uninterruptible(20 * page_reporting_period());
+	fake_await_silence();
+	KUNIT_EXPECT_EQ(test, atomic64_read(&page_reporting_counters.failures),
+			failures + 2);
+	KUNIT_EXPECT_GE(test, atomic64_read(&page_reporting_counters.passes),
+			passes + 3);
+
+	repeated = atomic64_read(&page_reporting_counters.repeated_pages);
+	page = fake_alloc(test, MAX_PAGE_ORDER);
+	__free_pages(page, MAX_PAGE_ORDER);
+	fake_await_silence();
+	KUNIT_EXPECT_GE(test, atomic64_read(&page_reporting_counters.repeated_pages),
+			repeated + MAX_ORDER_NR_PAGES);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&page_reporting_counters.reported_pages),
+			reported + reporter->pages);
 }
 
 /* What the pacing makes of what was measured */
@@ -670,11 +910,16 @@ static void churn_is_left_alone(struct kunit *test)
 	KUNIT_EXPECT_GT(test, rounds, 20);
 	KUNIT_EXPECT_LE(test, reporter->pages - pages,
 			8 * ARRAY_SIZE(held) * MAX_ORDER_NR_PAGES);
-	fake_await_silence(reporter);
+	fake_await_silence();
 	KUNIT_EXPECT_EQ(test, fake_check_marks(test), 0);
 }
 
-/* Random allocations while reports go on, some of which fail */
+static void fake_doze(struct fake_reporter *reporter)
+{
+	schedule_timeout_uninterruptible(1);
+}
+
+/* Random allocations while blocks are with the reporter, which fails at times */
 static void random_churn(struct kunit *test)
 {
 	unsigned long free = fake_free_pages();
@@ -686,6 +931,7 @@ static void random_churn(struct kunit *test)
 
 	kunit_info(test, "seed %u\n", seed);
 	prandom_seed_state(&rnd, seed);
+	reporter->on_report = fake_doze;
 	KUNIT_EXPECT_EQ(test, 0, fake_set_order("2"));
 	for (i = 0; i < 3000; i++) {
 		n = prandom_u32_state(&rnd) % FAKE_HELD;
@@ -703,12 +949,13 @@ static void random_churn(struct kunit *test)
 		if (i % 64 == 0)
 			fake_check_marks(test);
 	}
+	reporter->on_report = NULL;
 	reporter->errors = 0;
 	for (n = 0; n < FAKE_HELD; n++)
 		if (pages[n])
 			__free_pages(pages[n], orders[n]);
 	schedule_timeout_uninterruptible(20 * page_reporting_period());
-	fake_await_silence(reporter);
+	fake_await_silence();
 	KUNIT_EXPECT_LE(test, fake_check_marks(test), FAKE_NOISE);
 	KUNIT_EXPECT_LE(test, abs((long)(fake_free_pages() - free)), FAKE_NOISE);
 	page_reporting_unregister(&reporter->dev);
@@ -728,14 +975,21 @@ static struct kunit_case page_reporting_cases[] = {
 	KUNIT_CASE(absurd_parameters),
 	KUNIT_CASE(order_changes_in_flight),
 	KUNIT_CASE(errors_are_retried),
+	KUNIT_CASE(each_report_fails),
 	KUNIT_CASE(pauses_grow),
 	KUNIT_CASE(second_reporter),
+	KUNIT_CASE(no_memory),
 	KUNIT_CASE(marks_go_with_the_reporter),
 	KUNIT_CASE(sleeping_reporter),
 	KUNIT_CASE(unregistered_from_a_wake),
 	KUNIT_CASE(short_lived_reporters),
 	KUNIT_CASE(marks_outlive_merging),
+	KUNIT_CASE(marks_need_no_merging),
+	KUNIT_CASE(few_are_taken_at_a_time),
 	KUNIT_CASE(lock_is_held_for_a_few),
+	KUNIT_CASE(pass_rests),
+	KUNIT_CASE(lists_of_cpus_are_reported),
+	KUNIT_CASE(counters_are_right),
 	KUNIT_CASE(pacing_learns),
 	KUNIT_CASE(churn_is_left_alone),
 	KUNIT_CASE(random_churn),
