@@ -512,18 +512,30 @@ page_reporting_report(struct page_reporting_node *node)
 	return PAGE_REPORTING_DRAIN;
 }
 
+/* Whether the allocator merges a block of a migratetype with its free buddy. */
+static bool page_reporting_merges(int migratetype, const struct page *buddy,
+				  unsigned int order)
+{
+	int other = get_pageblock_migratetype(buddy);
+
+	return order < pageblock_order || other == migratetype ||
+	       (migratetype_is_mergeable(other) &&
+		migratetype_is_mergeable(migratetype));
+}
+
 /*
  * The block that a reported one will be part of when it is back on its list:
  * its head, and its order in @order. NULL if it merges with an unmarked one.
  */
 static struct page *page_reporting_merged(struct page *page, unsigned int *order)
 {
+	int migratetype = get_pageblock_migratetype(page);
 	unsigned long pfn = page_to_pfn(page);
 
 	for (; *order < MAX_PAGE_ORDER; ++*order) {
 		struct page *buddy = find_buddy_page_pfn(page, pfn, *order, NULL);
 
-		if (!buddy)
+		if (!buddy || !page_reporting_merges(migratetype, buddy, *order))
 			break;
 		if (!PageReported(buddy))
 			return NULL;
