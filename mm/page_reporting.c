@@ -42,9 +42,8 @@
  * period (page_reporting_delay_ms) were reported in vain. That many are kept in
  * reserve: they stay unreported, at the front of the lists, for as many passes
  * as there were failures, doubling (up to PAGE_REPORTING_HOLD_OFF). When no
- * large block was freed for a period memory is quiet, and nothing is held back.
- * Free pages that CPUs keep on lists of their own are reported too, unless they
- * are fewer than the reserve.
+ * large block was freed for a period memory is quiet: nothing is held back then,
+ * and free pages that CPUs keep on lists of their own are reported too.
  * Errors double the pause before the next pass, up to PAGE_REPORTING_PAUSE.
  *
  * Locks, outermost first:
@@ -347,7 +346,7 @@ static void page_reporting_enter_zone(struct page_reporting_node *node)
 	page_reporting_unlock(node, zone, since);
 
 	page_reporting_learn(pz, taken, node->active);
-	if (page_reporting_on_cpus(zone) > pz->reserve)
+	if (!node->active && page_reporting_on_cpus(zone) >> page_reporting_order)
 		page_reporting_drain_cpus(zone);
 
 	since = page_reporting_lock(zone);
