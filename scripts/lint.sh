@@ -59,16 +59,18 @@ checkpatch() {
 
 # run_checkpatch: an interface's macros and programs that run in user space
 # are not held to rules for kernel code; page flags are set by names that are
-# what checkpatch calls camel case.
+# what checkpatch calls camel case; trace events are laid out like data.
 run_checkpatch() {
-	local kernel interface tools mm
+	local kernel interface tools mm trace
 
 	mapfile -t interface < <(printf '%s\n' "$@" | grep '^include/uapi/')
 	mapfile -t tools < <(printf '%s\n' "$@" | grep '^tools/')
 	mapfile -t mm < <(printf '%s\n' "$@" | grep '^mm/')
-	mapfile -t kernel < <(printf '%s\n' "$@" | grep -v '^tools/\|^include/uapi/\|^mm/')
+	mapfile -t trace < <(printf '%s\n' "$@" | grep '^include/trace/')
+	mapfile -t kernel < <(printf '%s\n' "$@" | grep -v '^tools/\|^include/uapi/\|^include/trace/\|^mm/')
 	checkpatch NONE "${kernel[@]}"
 	checkpatch CAMELCASE "${mm[@]}"
+	checkpatch OPEN_ENDED_LINE,PARENTHESIS_ALIGNMENT "${trace[@]}"
 	checkpatch MACRO_ARG_REUSE "${interface[@]}"
 	checkpatch VOLATILE,PREFER_DEFINED_ATTRIBUTE_MACRO,ENOSYS "${tools[@]}"
 }

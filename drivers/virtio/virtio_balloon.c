@@ -20,6 +20,8 @@ static const struct virtio_balloon_feature *const virtio_balloon_features[] = {
 	&virtio_balloon_stats_feature,
 	&virtio_balloon_poison_feature,
 	&virtio_balloon_report_feature,
+	/* the last: quiesced before all others */
+	&virtio_balloon_oom_feature,
 };
 
 static_assert(ARRAY_SIZE(virtio_balloon_features) == VIRTIO_BALLOON_FEATURES);
@@ -32,6 +34,8 @@ static void virtio_balloon_negotiated(struct virtio_balloon *vb)
 
 	vb->must_tell_host =
 		virtio_has_feature(vdev, VIRTIO_BALLOON_F_MUST_TELL_HOST);
+	vb->deflate_on_oom =
+		virtio_has_feature(vdev, VIRTIO_BALLOON_F_DEFLATE_ON_OOM);
 
 	vb->nr_active = 0;
 	for (f = 0; f < ARRAY_SIZE(virtio_balloon_features); f++) {
@@ -166,6 +170,7 @@ static int virtio_balloon_probe(struct virtio_device *vdev)
 	vb->vdev = vdev;
 	vdev->priv = vb;
 	mutex_init(&vb->migration);
+	mutex_init(&vb->accounts);
 	balloon_devinfo_init(&vb->info);
 	virtio_balloon_host_init(vb);
 
@@ -208,12 +213,14 @@ MODULE_DEVICE_TABLE(virtio, virtio_balloon_ids);
 static const unsigned int virtio_balloon_bits[] = {
 	VIRTIO_BALLOON_F_MUST_TELL_HOST,
 	VIRTIO_BALLOON_F_STATS_VQ,
+	VIRTIO_BALLOON_F_DEFLATE_ON_OOM,
 	VIRTIO_BALLOON_F_PAGE_POISON,
 	VIRTIO_BALLOON_F_REPORTING,
 };
 
 static struct virtio_driver virtio_balloon_driver = {
 	.driver.name = KBUILD_MODNAME,
+	.driver.dev_groups = virtio_balloon_groups,
 	.id_table = virtio_balloon_ids,
 	.feature_table = virtio_balloon_bits,
 	.feature_table_size = ARRAY_SIZE(virtio_balloon_bits),

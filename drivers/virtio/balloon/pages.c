@@ -8,10 +8,13 @@
  * a new target, or by the clock. Which move comes next depends on nothing but
  * counters, so that it can be stopped and taken up again anywhere:
  *
- *   balloon larger than the target             deflate, even during inflation
+ *   balloon larger than the goal               deflate, even during inflation
  *   deflated pages unanswered                  no inflation [VB-O5]
- *   balloon and inflating below the target     inflate
+ *   balloon and inflating below the goal       inflate
  *   otherwise                                  wait for answers, or rest
+ *
+ * The goal is the target; or less, while what a guest out of memory got back is
+ * not to be taken again (oom.c).
  *
  * While the host is being told of a batch it may be at work in that very exit,
  * and would go on with whatever is posted meanwhile. So the next batch is made
@@ -21,6 +24,7 @@
  * balloon settles.
  */
 #include <linux/mm.h>
+#include <linux/moduleparam.h>
 #include <linux/page_ref.h>
 #include <linux/slab.h>
 #include <linux/virtio_config.h>
@@ -60,6 +64,7 @@
  * @VIRTIO_BALLOON_AT_HOST: it is the host's turn
  * @VIRTIO_BALLOON_AT_MIGRATION: the pages to deflate are being migrated
  * @VIRTIO_BALLOON_AT_ALLOCATOR: no memory to inflate with, for now
+ * @VIRTIO_BALLOON_AT_CEILING: the balloon is as large as it may be for now
  * @VIRTIO_BALLOON_AT_TARGET: the balloon is as large as asked
  */
 enum virtio_balloon_move {
@@ -67,8 +72,41 @@ enum virtio_balloon_move {
 	VIRTIO_BALLOON_AT_HOST,
 	VIRTIO_BALLOON_AT_MIGRATION,
 	VIRTIO_BALLOON_AT_ALLOCATOR,
+	VIRTIO_BALLOON_AT_CEILING,
 	VIRTIO_BALLOON_AT_TARGET,
 };
+
+/* The floor, see virtio_balloon_floor(); -1: by the guest's size */
+int virtio_balloon_floor_mib = -1;
+
+static int virtio_balloon_set_floor(const char *val,
+				    const struct kernel_param *kp)
+{
+	int mib, err = kstrtoint(val, 0, &mib);
+
+	if (!err && (mib < -1 || mib > INT_MAX >> (PAGE_SHIFT - 10)))
+		err = -EINVAL;
+	if (!err)
+		WRITE_ONCE(virtio_balloon_floor_mib, mib);
+	return err;
+}
+
+static const struct kernel_param_ops virtio_balloon_floor_ops = {
+	.set = virtio_balloon_set_floor,
+	.get = param_get_int,
+};
+module_param_cb(floor, &virtio_balloon_floor_ops, &virtio_balloon_floor_mib,
+		0644);
+MODULE_PARM_DESC(floor,
+		 "MiB that inflation leaves available; 0 for none, -1 (default) for an amount that goes with the guest's size");
+
+/* A balloon that the guest can take back on its own counts as its memory. */
+static void virtio_balloon_account(struct virtio_balloon *vb,
+				   struct page *page, long count)
+{
+	if (!vb->deflate_on_oom)
+		adjust_managed_page_count(page, count);
+}
 
 static struct virtio_balloon_batch *
 virtio_balloon_idle_batch(struct virtio_balloon *vb, unsigned int first,
@@ -129,8 +167,9 @@ static void virtio_balloon_enqueue(struct virtio_balloon *vb,
 			n++;
 		}
 		list_cut_before(&some, pages, &page->lru);
-		adjust_managed_page_count(first, -n);
-		vb->pages += balloon_page_list_enqueue(&vb->info, &some);
+		virtio_balloon_account(vb, first, -n);
+		WRITE_ONCE(vb->pages, vb->pages +
+			   balloon_page_list_enqueue(&vb->info, &some));
 	}
 }
 
@@ -147,7 +186,7 @@ static unsigned int virtio_balloon_dequeue(struct virtio_balloon *vb,
 		n = balloon_page_list_dequeue(&vb->info, pages, n);
 		got += n;
 	} while (n && got < count);
-	vb->pages -= got;
+	WRITE_ONCE(vb->pages, vb->pages - got);
 	return got;
 }
 
@@ -175,27 +214,28 @@ static void virtio_balloon_free_block(struct page *page, unsigned int order)
 }
 
 /* Let the guest use @count deflated pages from the frame @pfn on. */
-static void virtio_balloon_free_run(unsigned long pfn, unsigned int count)
+static void virtio_balloon_free_run(struct virtio_balloon *vb,
+				    unsigned long pfn, unsigned int count)
 {
+	WRITE_ONCE(vb->given, vb->given + count);
 	while (count) {
 		unsigned int order = min3((unsigned int)ilog2(count),
 					  pfn ? (unsigned int)__ffs(pfn) : 0,
 					  (unsigned int)MAX_PAGE_ORDER);
 
-		adjust_managed_page_count(pfn_to_page(pfn), 1L << order);
+		virtio_balloon_account(vb, pfn_to_page(pfn), 1L << order);
 		virtio_balloon_free_block(pfn_to_page(pfn), order);
 		pfn += 1UL << order;
 		count -= 1U << order;
 	}
 }
 
-/* The same for what was gathered from the run @r on. */
-static void virtio_balloon_free_runs(const struct virtio_balloon_gather *gather,
-				     unsigned int r)
+/* The same for what is owed from the run @r on. */
+static void virtio_balloon_free_owed(struct virtio_balloon *vb, unsigned int r)
 {
-	for (; r < gather->nr_runs; r++)
-		virtio_balloon_free_run(gather->runs[r].pfn,
-					gather->runs[r].count);
+	for (; r < vb->owed.nr_runs; r++)
+		virtio_balloon_free_run(vb, vb->owed.runs[r].pfn,
+					vb->owed.runs[r].count);
 }
 
 /* The same for the pages that a batch names. */
@@ -210,13 +250,13 @@ static void virtio_balloon_free_batch(struct virtio_balloon *vb,
 				      batch->pfns[i * VIRTIO_BALLOON_UNITS]);
 		pfn /= VIRTIO_BALLOON_UNITS;
 		if (pfn != first + count) {
-			virtio_balloon_free_run(first, count);
+			virtio_balloon_free_run(vb, first, count);
 			first = pfn;
 			count = 0;
 		}
 		count++;
 	}
-	virtio_balloon_free_run(first, count);
+	virtio_balloon_free_run(vb, first, count);
 }
 
 /*
@@ -256,18 +296,24 @@ static void virtio_balloon_settle(struct virtio_balloon *vb)
 			virtio_balloon_complete(vb, batch);
 }
 
-/* What the host asks for, in guest pages; the configuration is read if new. */
-static unsigned long virtio_balloon_target(struct virtio_balloon *vb)
+/* See what the host asks for, if that is new; then nothing is held off. */
+static void virtio_balloon_read_target(struct virtio_balloon *vb)
 {
+	unsigned long target;
 	u32 units;
 
-	if (test_and_clear_bit(VIRTIO_BALLOON_TARGET_CHANGED, &vb->flags)) {
-		virtio_cread_le(vb->vdev, struct virtio_balloon_config,
-				num_pages, &units);
-		vb->target = units / VIRTIO_BALLOON_UNITS;
-		vb->retry_delay = 0;
-	}
-	return vb->target;
+	if (!test_and_clear_bit(VIRTIO_BALLOON_TARGET_CHANGED, &vb->flags))
+		return;
+	virtio_cread_le(vb->vdev, struct virtio_balloon_config, num_pages,
+			&units);
+	target = units / VIRTIO_BALLOON_UNITS;
+
+	mutex_lock(&vb->accounts);
+	if (vb->target != target)
+		virtio_balloon_hold_reset(vb);
+	WRITE_ONCE(vb->target, target);
+	vb->retry_delay = 0;
+	mutex_unlock(&vb->accounts);
 }
 
 /* Run the work item now; from any context. */
@@ -335,20 +381,6 @@ static void virtio_balloon_set_actual(struct virtio_balloon *vb, bool at_rest)
 	vb->actual_at = jiffies;
 }
 
-/* Note that there is no memory, or that there is; one message for a change. */
-static void virtio_balloon_set_short(struct virtio_balloon *vb, bool is_short)
-{
-	if (vb->short_of_memory == is_short)
-		return;
-	vb->short_of_memory = is_short;
-	if (is_short)
-		dev_info(&vb->vdev->dev,
-			 "short of memory at %lu of %lu pages, trying on\n",
-			 vb->pages + vb->inflating, vb->target);
-	else
-		dev_info(&vb->vdev->dev, "no longer short of memory\n");
-}
-
 /* Pause before the next attempt to allocate, longer each time. */
 static void virtio_balloon_back_off(struct virtio_balloon *vb)
 {
@@ -362,21 +394,41 @@ static void virtio_balloon_back_off(struct virtio_balloon *vb)
 static bool virtio_balloon_interrupted(struct virtio_balloon *vb)
 {
 	return test_bit(VIRTIO_BALLOON_TARGET_CHANGED, &vb->flags) ||
-	       READ_ONCE(vb->stopping);
+	       READ_ONCE(vb->stopping) || vb->deflating ||
+	       vb->pages + vb->inflating >= vb->ceiling;
 }
 
-/*
- * Inflation leaves so much memory available, over the allocator's own reserve:
- * 16 MiB, or a 32nd of what the guest had before the balloon if that is less,
- * and a 512th of it. Less will not do: what a CPU's page lists may take at any
- * moment, and boosts of the watermarks, are not accounted for.
+/**
+ * virtio_balloon_floor() - what inflation leaves to the guest
+ * @vb: the balloon
+ *
+ * By default 16 MiB or a 32nd of what the guest has without the balloon,
+ * whichever is less: so much may go to the page lists of CPUs at any moment;
+ * and a 512th, since boosts of the watermarks are not accounted for. A guest
+ * that takes pages back when it runs out of memory needs no more than a sign
+ * that it is about to: a 4096th.
+ *
+ * Return: guest pages that are to stay available, over the allocator's own
+ * reserve. 0: as few as the allocator can do with.
  */
+unsigned long virtio_balloon_floor(struct virtio_balloon *vb)
+{
+	unsigned long total = totalram_pages();
+	int mib = READ_ONCE(virtio_balloon_floor_mib);
+
+	if (mib >= 0)
+		return (unsigned long)mib << (20 - PAGE_SHIFT);
+	if (vb->deflate_on_oom)
+		return total / 4096;
+	total += READ_ONCE(vb->pages);
+	return total / 512 + min(SZ_16M / PAGE_SIZE, total / 32);
+}
+
 static bool virtio_balloon_at_floor(struct virtio_balloon *vb)
 {
-	unsigned long total = totalram_pages() + vb->pages;
-	unsigned long floor = min(SZ_16M / PAGE_SIZE, total / 32) + total / 512;
+	unsigned long floor = virtio_balloon_floor(vb);
 
-	return si_mem_available() < floor;
+	return floor && si_mem_available() < floor;
 }
 
 /*
@@ -389,11 +441,15 @@ static bool virtio_balloon_gather_singles(struct virtio_balloon *vb,
 					  unsigned int n)
 {
 	unsigned int gap = virtio_balloon_gather_gap(&vb->gathered);
+	unsigned long got;
 	LIST_HEAD(pages);
 
 	n = min3(n, gap ?: (unsigned int)VIRTIO_BALLOON_GROUP,
 		 virtio_balloon_gather_room(&vb->gathered));
-	if (!alloc_pages_bulk_list(VIRTIO_BALLOON_GFP, n, &pages))
+	mutex_unlock(&vb->accounts);
+	got = alloc_pages_bulk_list(VIRTIO_BALLOON_GFP, n, &pages);
+	mutex_lock(&vb->accounts);
+	if (!got)
 		return false;
 	virtio_balloon_gather_add(&vb->gathered, &pages);
 	return true;
@@ -409,7 +465,9 @@ static bool virtio_balloon_gather_block(struct virtio_balloon *vb)
 	unsigned int order = ilog2(VIRTIO_BALLOON_BLOCK), i;
 	struct page *page;
 
+	mutex_unlock(&vb->accounts);
 	page = alloc_pages(VIRTIO_BALLOON_GFP & ~__GFP_RECLAIM, order);
+	mutex_lock(&vb->accounts);
 	if (!page)
 		return false;
 	split_page(page, order);
@@ -419,7 +477,9 @@ static bool virtio_balloon_gather_block(struct virtio_balloon *vb)
 }
 
 /*
- * Allocate pages until @count are gathered. The host is kept busy meanwhile.
+ * Allocate pages until @count are gathered. The host is kept busy meanwhile,
+ * and the accounts are closed only between two allocations: an OOM notifier may
+ * take what was gathered so far.
  *
  * Single pages are taken until the allocator has to break up large blocks for
  * them, which shows when it hands out a whole group in one go. From then on
@@ -446,8 +506,10 @@ static bool virtio_balloon_gather(struct virtio_balloon *vb, unsigned int count)
 		    !virtio_balloon_gather_singles(vb, want))
 			return false;
 		virtio_balloon_reap(vb);
+		mutex_unlock(&vb->accounts);
 		virtio_balloon_have_told(vb);
 		cond_resched();
+		mutex_lock(&vb->accounts);
 	}
 	return true;
 }
@@ -487,12 +549,14 @@ static enum virtio_balloon_move virtio_balloon_inflate(struct virtio_balloon *vb
 	if (READ_ONCE(vb->telling))
 		return VIRTIO_BALLOON_AT_HOST;
 	if (plenty) {
+		if (!vb->gathered.count)
+			return VIRTIO_BALLOON_MOVED;
 		vb->retry_delay = 0;
 		return virtio_balloon_post_gathered(vb, batch, count == want);
 	}
 
 	virtio_balloon_back_off(vb);
-	virtio_balloon_set_short(vb, true);
+	virtio_balloon_set_state(vb, VIRTIO_BALLOON_STATE_AT_FLOOR);
 	if (vb->gathered.count)
 		return virtio_balloon_post_gathered(vb, batch, true);
 	return VIRTIO_BALLOON_AT_ALLOCATOR;
@@ -503,26 +567,27 @@ static enum virtio_balloon_move virtio_balloon_inflate(struct virtio_balloon *vb
  * MUST_TELL_HOST the guest has them at once; the host hears of them as fast as
  * it listens.
  *
- * Return: false if none could be taken.
+ * Return: how many were taken.
  */
-static bool virtio_balloon_take_back(struct virtio_balloon *vb,
-				     unsigned long want)
+static unsigned int virtio_balloon_take_back(struct virtio_balloon *vb,
+					     unsigned long want)
 {
 	unsigned int n = min3(want, VIRTIO_BALLOON_GROUP,
 			      (unsigned long)virtio_balloon_gather_room(&vb->owed));
 	unsigned int r = vb->owed.nr_runs;
 	LIST_HEAD(pages);
 
+	lockdep_assert_held(&vb->accounts);
+
+	if (n)
+		n = virtio_balloon_dequeue(vb, &pages, n);
 	if (!n)
-		return false;
-	n = virtio_balloon_dequeue(vb, &pages, n);
-	if (!n)
-		return false;
+		return 0;
 	WRITE_ONCE(vb->deflating, vb->deflating + n);
 	virtio_balloon_gather_note(&vb->owed, &pages);
 	if (!vb->must_tell_host)
-		virtio_balloon_free_runs(&vb->owed, r);
-	return true;
+		virtio_balloon_free_owed(vb, r);
+	return n;
 }
 
 /* Post a batch of what the host has to be told, if it is its turn to listen. */
@@ -568,21 +633,92 @@ static enum virtio_balloon_move virtio_balloon_deflate(struct virtio_balloon *vb
 /* Make the one move that is due, see the top of this file. */
 static enum virtio_balloon_move virtio_balloon_move(struct virtio_balloon *vb)
 {
-	unsigned long target = virtio_balloon_target(vb);
 	unsigned long committed = vb->pages + vb->inflating;
+	unsigned long goal = min(vb->target, vb->ceiling);
 
-	if (committed + vb->gathered.count > target)
+	lockdep_assert_held(&vb->accounts);
+
+	if (committed + vb->gathered.count > goal)
 		virtio_balloon_gather_release(&vb->gathered);
-	if (committed >= target)
-		virtio_balloon_set_short(vb, false);
 
-	if (vb->pages > target)
-		return virtio_balloon_deflate(vb, vb->pages - target);
+	if (vb->pages > goal) {
+		virtio_balloon_set_state(vb, VIRTIO_BALLOON_STATE_DEFLATING);
+		return virtio_balloon_deflate(vb, vb->pages - goal);
+	}
 	if (vb->deflating)
 		return virtio_balloon_deflate(vb, 0);
-	if (committed < target)
-		return virtio_balloon_inflate(vb, target - committed);
-	return vb->inflating ? VIRTIO_BALLOON_AT_HOST : VIRTIO_BALLOON_AT_TARGET;
+	if (committed < goal) {
+		if (vb->state != VIRTIO_BALLOON_STATE_AT_FLOOR)
+			virtio_balloon_set_state(vb,
+						 VIRTIO_BALLOON_STATE_INFLATING);
+		return virtio_balloon_inflate(vb, goal - committed);
+	}
+	if (vb->inflating)
+		return VIRTIO_BALLOON_AT_HOST;
+	if (goal == vb->target) {
+		virtio_balloon_set_state(vb, VIRTIO_BALLOON_STATE_IDLE);
+		return VIRTIO_BALLOON_AT_TARGET;
+	}
+	if (virtio_balloon_hold_over(vb))
+		return VIRTIO_BALLOON_MOVED;
+	virtio_balloon_set_state(vb, VIRTIO_BALLOON_STATE_HELD_OFF);
+	return VIRTIO_BALLOON_AT_CEILING;
+}
+
+/* The answers, the move that follows from them, and what the host has to know */
+static enum virtio_balloon_move virtio_balloon_step(struct virtio_balloon *vb)
+{
+	enum virtio_balloon_move move;
+
+	virtio_balloon_read_target(vb);
+	mutex_lock(&vb->accounts);
+	virtio_balloon_settle(vb);
+	move = virtio_balloon_move(vb);
+	mutex_unlock(&vb->accounts);
+	virtio_balloon_have_told(vb);
+	return move;
+}
+
+/**
+ * virtio_balloon_give_back() - let the guest have pages of the balloon
+ * @vb: the balloon, started
+ * @count: guest pages that are wanted
+ *
+ * What an inflation has gathered goes first. As many pages as there is a record
+ * for are freed at once; with MUST_TELL_HOST, once the host has answered, and
+ * no others are taken before.
+ *
+ * Context: may sleep, for a mutex under which nobody allocates or waits.
+ * Return: guest pages that the guest has had back so far, counted from an
+ * arbitrary start, and modulo the word size.
+ */
+unsigned long virtio_balloon_give_back(struct virtio_balloon *vb,
+				       unsigned long count)
+{
+	unsigned long given, had;
+	unsigned int n;
+
+	mutex_lock(&vb->accounts);
+	virtio_balloon_settle(vb);
+	had = vb->pages + vb->gathered.count;
+	WRITE_ONCE(vb->given, vb->given + vb->gathered.count);
+	count -= min_t(unsigned long, count, vb->gathered.count);
+	virtio_balloon_gather_release(&vb->gathered);
+	if (vb->must_tell_host && vb->deflating)
+		count = 0;
+	while (count) {
+		n = virtio_balloon_take_back(vb, count);
+		count -= n;
+		if (!n && !(vb->owed.count && virtio_balloon_post_owed(vb)))
+			break;
+	}
+	if (vb->owed.count && vb->must_tell_host)
+		virtio_balloon_post_owed(vb);
+	virtio_balloon_hold(vb, had - vb->pages);
+	given = vb->given;
+	mutex_unlock(&vb->accounts);
+	virtio_balloon_wake(vb);
+	return given;
 }
 
 /* When the work item has to run again without being woken by the host. */
@@ -601,6 +737,8 @@ static unsigned long virtio_balloon_delay(struct virtio_balloon *vb,
 	case VIRTIO_BALLOON_AT_ALLOCATOR:
 		return time_after(vb->retry_at, jiffies) ?
 		       vb->retry_at - jiffies : 0;
+	case VIRTIO_BALLOON_AT_CEILING:
+		return virtio_balloon_hold_delay(vb);
 	case VIRTIO_BALLOON_AT_TARGET:
 		break;
 	}
@@ -620,15 +758,16 @@ static void virtio_balloon_work(struct work_struct *work)
 
 	virtio_balloon_mute(vb);
 	do {
-		virtio_balloon_settle(vb);
-		move = virtio_balloon_move(vb);
-		virtio_balloon_have_told(vb);
+		move = virtio_balloon_step(vb);
 	} while (move == VIRTIO_BALLOON_MOVED && time_before(jiffies, end) &&
 		 !READ_ONCE(vb->stopping));
 
 	at_rest = move == VIRTIO_BALLOON_AT_TARGET ||
+		  move == VIRTIO_BALLOON_AT_CEILING ||
 		  move == VIRTIO_BALLOON_AT_ALLOCATOR;
+	mutex_lock(&vb->accounts);
 	virtio_balloon_set_actual(vb, at_rest && !vb->inflating);
+	mutex_unlock(&vb->accounts);
 	virtio_balloon_have_told(vb);
 
 	delay = virtio_balloon_delay(vb, move);
@@ -676,8 +815,8 @@ static void virtio_balloon_replace(struct virtio_balloon *vb,
 	spin_unlock_irqrestore(&vb->info.pages_lock, flags);
 
 	if (page_zone(page) != page_zone(newpage)) {
-		adjust_managed_page_count(page, 1);
-		adjust_managed_page_count(newpage, -1);
+		virtio_balloon_account(vb, page, 1);
+		virtio_balloon_account(vb, newpage, -1);
 	}
 }
 
@@ -822,7 +961,8 @@ static int virtio_balloon_pages_init(struct virtio_balloon *vb)
 static int virtio_balloon_pages_start(struct virtio_balloon *vb)
 {
 	vb->target = 0;
-	vb->short_of_memory = false;
+	vb->state = VIRTIO_BALLOON_STATE_IDLE;
+	virtio_balloon_hold_reset(vb);
 	vb->actual_at = jiffies;
 	/* The device remembers this across a reset */
 	virtio_cread_le(vb->vdev, struct virtio_balloon_config, actual,
@@ -838,6 +978,7 @@ static void virtio_balloon_pages_quiesce(struct virtio_balloon *vb)
 	cancel_delayed_work_sync(&vb->work);
 	cancel_work_sync(&vb->tell_work);
 	vb->telling = false;
+	virtio_balloon_set_state(vb, VIRTIO_BALLOON_STATE_STOPPING);
 	mutex_lock(&vb->migration);
 	mutex_unlock(&vb->migration);
 }
@@ -853,10 +994,9 @@ static void virtio_balloon_pages_stop(struct virtio_balloon *vb)
 
 	clear_bit(VIRTIO_BALLOON_TARGET_CHANGED, &vb->flags);
 	vb->target = 0;
+	vb->ceiling = ULONG_MAX;
 	do {
-		virtio_balloon_settle(vb);
-		move = virtio_balloon_move(vb);
-		virtio_balloon_have_told(vb);
+		move = virtio_balloon_step(vb);
 		if (move == VIRTIO_BALLOON_AT_MIGRATION)
 			schedule_timeout_uninterruptible(VIRTIO_BALLOON_ISOLATED);
 		else if (move == VIRTIO_BALLOON_AT_HOST &&
@@ -894,7 +1034,7 @@ static void virtio_balloon_forget_batches(struct virtio_balloon *vb)
 		virtio_balloon_recycle(vb, batch);
 	}
 	if (vb->must_tell_host)
-		virtio_balloon_free_runs(&vb->owed, 0);
+		virtio_balloon_free_owed(vb, 0);
 	virtio_balloon_gather_release(&vb->owed);
 	vb->unposted = NULL;
 	vb->inflating = 0;
@@ -911,7 +1051,7 @@ static void virtio_balloon_free_all(struct virtio_balloon *vb)
 		if (!virtio_balloon_dequeue(vb, &pages, VIRTIO_BALLOON_GROUP))
 			schedule_timeout_uninterruptible(VIRTIO_BALLOON_ISOLATED);
 		virtio_balloon_gather_note(&vb->owed, &pages);
-		virtio_balloon_free_runs(&vb->owed, 0);
+		virtio_balloon_free_owed(vb, 0);
 		virtio_balloon_gather_release(&vb->owed);
 		INIT_LIST_HEAD(&pages);
 		cond_resched();

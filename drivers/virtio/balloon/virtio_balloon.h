@@ -24,23 +24,31 @@
  * host: it posts what fits, asks for an interrupt and returns; the interrupt
  * queues it again. Since a host may do all its work while it is being told of
  * it, a second work item does the telling, on another CPU if there is one. Only
- * page migration, free page reporting and the way down wait, and they do it in
- * virtio_balloon_wait(), which ends on an answer, on a broken queue, when the
- * device is being stopped, and in any case when its time is up.
+ * page migration, free page reporting, the OOM notifier and the way down wait,
+ * and they do it in virtio_balloon_wait(), which ends on an answer, on a broken
+ * queue, when the device is being stopped, and in any case when its time is up.
  *
  * Locks, outermost first:
  *
  *   page lock              taken by the migration core around a migration
  *   vb->migration          one migration at a time; only ever tried for, except
  *                          by the way down, which holds nothing else then
+ *   oom_lock               held by the allocator around the OOM notifier
+ *   vb->accounts           what the work item and the OOM notifier both use:
+ *                          gathered, owed, unposted, pages, inflating,
+ *                          deflating, target, ceiling, state
  *   vb->lock               the queues, and the state of each batch
  *   vb->info.pages_lock    the list of ballooned pages (balloon compaction)
  *
- * None of them is taken in a queue's callback. vb->lock is a plain spinlock
- * and nothing is allocated and nobody waits under it. What the work item
- * alone uses (gathered, owed, pages, target, the retry clock) has no lock:
- * the work item does not run twice at a time, and the way down uses these
- * only after the work item was cancelled for good.
+ * None of them is taken in a queue's callback. vb->lock is a plain spinlock.
+ * Under it, and under vb->accounts, nothing is allocated, nobody waits for the
+ * host, and no host is notified: the OOM notifier takes vb->accounts in the
+ * middle of an allocation that may be anyone's. So the work item opens the
+ * accounts for each allocation, and afterwards takes what it finds in them.
+ *
+ * What the work item alone uses (the retry clock) has no lock: it does not run
+ * twice at a time. On the way down the notifier is unregistered, and then the
+ * work item cancelled, before the rest is taken away, without vb->accounts.
  */
 #ifndef _DRIVERS_VIRTIO_BALLOON_H
 #define _DRIVERS_VIRTIO_BALLOON_H
@@ -48,6 +56,7 @@
 #include <linux/balloon_compaction.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
+#include <linux/notifier.h>
 #include <linux/page_reporting.h>
 #include <linux/sizes.h>
 #include <linux/spinlock.h>
@@ -88,6 +97,31 @@
 #define VIRTIO_BALLOON_BATCH_MAX	(SZ_64M / PAGE_SIZE)
 
 struct virtio_balloon;
+
+/**
+ * enum virtio_balloon_state - what the balloon is about
+ * @VIRTIO_BALLOON_STATE_IDLE: it is as large as the host asks
+ * @VIRTIO_BALLOON_STATE_INFLATING: it grows
+ * @VIRTIO_BALLOON_STATE_DEFLATING: it shrinks, as the host asks for less or the
+ *                                  guest has run out of memory
+ * @VIRTIO_BALLOON_STATE_AT_FLOOR: it cannot grow, as the guest has no more than
+ *                                 the floor available; tries on, with pauses
+ * @VIRTIO_BALLOON_STATE_HELD_OFF: it does not grow, as the guest has run out of
+ *                                 memory not long ago
+ * @VIRTIO_BALLOON_STATE_STOPPING: the device is being stopped
+ *
+ * From any but STOPPING to any, except that AT_FLOOR is left only when the
+ * balloon is as large as it may be, or too large. Only a new start leads from
+ * STOPPING to IDLE.
+ */
+enum virtio_balloon_state {
+	VIRTIO_BALLOON_STATE_IDLE,
+	VIRTIO_BALLOON_STATE_INFLATING,
+	VIRTIO_BALLOON_STATE_DEFLATING,
+	VIRTIO_BALLOON_STATE_AT_FLOOR,
+	VIRTIO_BALLOON_STATE_HELD_OFF,
+	VIRTIO_BALLOON_STATE_STOPPING,
+};
 
 /* The device's queues; their numbers follow from the table of features. */
 enum virtio_balloon_queue {
@@ -217,8 +251,9 @@ extern const struct virtio_balloon_feature virtio_balloon_pages_feature;
 extern const struct virtio_balloon_feature virtio_balloon_stats_feature;
 extern const struct virtio_balloon_feature virtio_balloon_poison_feature;
 extern const struct virtio_balloon_feature virtio_balloon_report_feature;
+extern const struct virtio_balloon_feature virtio_balloon_oom_feature;
 
-#define VIRTIO_BALLOON_FEATURES	4
+#define VIRTIO_BALLOON_FEATURES	5
 
 /* Bits of virtio_balloon.flags */
 #define VIRTIO_BALLOON_TARGET_CHANGED	0
@@ -232,6 +267,7 @@ extern const struct virtio_balloon_feature virtio_balloon_report_feature;
  * @nr_started: how many of @active were started
  * @has_queues: the queues were found
  * @must_tell_host: MUST_TELL_HOST was negotiated; constant while up
+ * @deflate_on_oom: DEFLATE_ON_OOM was negotiated; constant while up
  * @stopping: set on the way down, before anything is taken away; read anywhere
  *            with READ_ONCE, because each reader either tests it again later
  *            or is cancelled after it was set
@@ -242,22 +278,26 @@ extern const struct virtio_balloon_feature virtio_balloon_report_feature;
  * @batches: those of the balloon's own moves, then those of migrations
  * @capacity: guest pages in a batch of the balloon's own moves
  * @migration: see "Locks" above
+ * @accounts: see "Locks" above
  * @wq: freezable queue for @work and @tell_work
  * @work: moves the balloon
  * @info: the ballooned pages, guarded by its own pages_lock
  * @migration_pfns: buffers of the migrations' batches
- * @gathered: pages to be inflated; the work item's
- * @owed: pages taken out of the balloon of which the host has to be told; the
- *        work item's
+ * @gathered: pages to be inflated
+ * @owed: pages taken out of the balloon of which the host has to be told
  * @unposted: a batch of owed pages that found no room in the queue, or NULL
- * @pages: guest pages in the balloon, isolated ones included; the work item's
- * @inflating: guest pages posted for inflation, unanswered; the work item's
+ * @pages: guest pages in the balloon, isolated ones included
+ * @inflating: guest pages posted for inflation, unanswered
  * @deflating: guest pages taken out of the balloon that the host has not
  *             answered yet. The allocator may have them already, and none of
- *             them may be inflated again until the host knows. Set by the work
- *             item, with WRITE_ONCE, before it frees such a page, so that
- *             whoever is given the page sees it.
- * @target: guest pages the host asks for; the work item's
+ *             them may be inflated again until the host knows. Set, with
+ *             WRITE_ONCE, before such a page is freed, so that whoever is
+ *             given the page sees it.
+ * @given: guest pages that were given back to the guest; wraps around
+ * @target: guest pages the host asks for
+ * @ceiling: guest pages the balloon may have, whatever the target; ULONG_MAX if
+ *           nothing is held off
+ * @state: see above; read anywhere with READ_ONCE
  * @flags: VIRTIO_BALLOON_TARGET_CHANGED: the configuration has to be read again;
  *         set by the configuration interrupt, taken by the work item
  * @tell_work: tells the host: kicks queues, writes @actual
@@ -267,9 +307,17 @@ extern const struct virtio_balloon_feature virtio_balloon_report_feature;
  *          set by the work item with WRITE_ONCE, read by @tell_work
  * @actual_at: when @actual was set, in jiffies; the work item's
  * @actual_told: what the host was told last; @tell_work's
- * @short_of_memory: the last attempt to allocate failed; the work item's
  * @retry_at: when to allocate again, in jiffies
  * @retry_delay: how long the next pause is, in jiffies
+ * @held: guest pages that were given back on OOM since inflation is held off
+ * @hold_until: when inflation may go on, in jiffies, if memory is plentiful
+ *              until then
+ * @hold_for: how long inflation is held off, in jiffies; 0 if it never was
+ * @oom_nb: the OOM notifier; the allocator calls it once at a time
+ * @oom_at: when it was called last, in jiffies; the notifier's
+ * @oom_chunk: guest pages that it gave back, or wanted to; the notifier's
+ * @released_on_oom: guest pages that it gave back in all; the notifier's, read
+ *                   anywhere with READ_ONCE
  * @stats_wq: freezable high-priority queue for @stats_work
  * @stats_work: answers the statistics request
  * @stats: the one statistics buffer
@@ -288,6 +336,7 @@ struct virtio_balloon {
 	unsigned int nr_started;
 	bool has_queues;
 	bool must_tell_host;
+	bool deflate_on_oom;
 	bool stopping;
 
 	spinlock_t lock;	/* rings, states of batches */
@@ -298,6 +347,7 @@ struct virtio_balloon {
 	unsigned int capacity;
 	struct mutex migration;	/* one page migration at a time */
 
+	struct mutex accounts;	/* what the OOM notifier uses too */
 	struct workqueue_struct *wq;
 	struct delayed_work work;
 	struct balloon_dev_info info;
@@ -308,16 +358,26 @@ struct virtio_balloon {
 	unsigned long pages;
 	unsigned long inflating;
 	unsigned long deflating;
+	unsigned long given;
 	unsigned long target;
+	unsigned long ceiling;
+	enum virtio_balloon_state state;
 	unsigned long flags;
 	struct work_struct tell_work;
 	bool telling;
 	u32 actual;
 	unsigned long actual_at;
 	u32 actual_told;
-	bool short_of_memory;
 	unsigned long retry_at;
 	unsigned long retry_delay;
+
+	unsigned long held;
+	unsigned long hold_until;
+	unsigned long hold_for;
+	struct notifier_block oom_nb;
+	unsigned long oom_at;
+	unsigned long oom_chunk;
+	unsigned long released_on_oom;
 
 	struct workqueue_struct *stats_wq;
 	struct work_struct stats_work;
@@ -388,5 +448,22 @@ void virtio_balloon_report_validate(struct virtio_device *vdev);
 
 /* pages.c */
 void virtio_balloon_config_changed(struct virtio_balloon *vb);
+extern int virtio_balloon_floor_mib;
+unsigned long virtio_balloon_floor(struct virtio_balloon *vb);
+unsigned long virtio_balloon_give_back(struct virtio_balloon *vb,
+				       unsigned long count);
+
+/* oom.c */
+void virtio_balloon_hold(struct virtio_balloon *vb, unsigned long pages);
+void virtio_balloon_hold_reset(struct virtio_balloon *vb);
+bool virtio_balloon_hold_over(struct virtio_balloon *vb);
+unsigned long virtio_balloon_hold_delay(const struct virtio_balloon *vb);
+
+/* debug.c */
+extern const struct attribute_group *virtio_balloon_groups[];
+void virtio_balloon_set_state(struct virtio_balloon *vb,
+			      enum virtio_balloon_state state);
+void virtio_balloon_note_oom(struct virtio_balloon *vb, unsigned long wanted,
+			     unsigned long freed);
 
 #endif /* _DRIVERS_VIRTIO_BALLOON_H */

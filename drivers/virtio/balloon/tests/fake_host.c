@@ -867,7 +867,7 @@ bool fake_at_rest(struct fake_host *host)
 			rounddown(le32_to_cpu(host->config.num_pages),
 				  VIRTIO_BALLOON_UNITS) &&
 		  host->owned[FAKE_HELD] == le32_to_cpu(host->config.actual) &&
-		  totalram_pages() + fake_held(host) == host->totalram;
+		  totalram_pages() + fake_unmanaged(host) == host->totalram;
 	spin_unlock(&host->lock);
 	return at_rest;
 }
@@ -892,7 +892,7 @@ void fake_settle(struct fake_host *host)
 			      le32_to_cpu(host->config.num_pages),
 			      le32_to_cpu(host->config.actual),
 			      host->owned[FAKE_HELD], host->outstanding,
-			      totalram_pages() + fake_held(host) -
+			      totalram_pages() + fake_unmanaged(host) -
 			      host->totalram);
 	scoped_guard(spinlock, &host->lock)
 		fake_pages_check(host);

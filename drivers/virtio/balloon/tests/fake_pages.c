@@ -43,20 +43,34 @@ static void fake_zones_init(struct fake_host *host, int nid)
 	}
 }
 
+/**
+ * fake_on_cpus() - pages that are free, but on the lists of CPUs
+ *
+ * Return: guest pages.
+ */
+unsigned long fake_on_cpus(void)
+{
+	unsigned long pages = 0;
+	struct zone *zone;
+	int cpu;
+
+	for_each_populated_zone(zone)
+		for_each_online_cpu(cpu)
+			pages += per_cpu_ptr(zone->per_cpu_pageset, cpu)->count;
+	return pages;
+}
+
 /* Free pages, those on the lists of CPUs and those of slab included */
 static unsigned long fake_free_pages(struct fake_host *host)
 {
-	unsigned long free = 0;
-	unsigned int z, cpu;
+	unsigned long free = fake_on_cpus();
+	unsigned int z;
 
 	for (z = 0; z < host->nr_zones; z++) {
 		struct zone *zone = host->zones[z].zone;
 
-		if (!populated_zone(zone))
-			continue;
-		free += zone_page_state_snapshot(zone, NR_FREE_PAGES);
-		for_each_online_cpu(cpu)
-			free += per_cpu_ptr(zone->per_cpu_pageset, cpu)->count;
+		if (populated_zone(zone))
+			free += zone_page_state_snapshot(zone, NR_FREE_PAGES);
 	}
 	return free + global_node_page_state_pages(NR_SLAB_RECLAIMABLE_B) +
 	       global_node_page_state_pages(NR_SLAB_UNRECLAIMABLE_B);
@@ -435,11 +449,28 @@ void fake_pages_forget(struct fake_host *host)
 	}
 }
 
+/**
+ * fake_unmanaged() - pages in the balloon that the guest does not count as its
+ * @host: the host
+ *
+ * Those that it can take back when it needs them remain its own.
+ *
+ * Return: guest pages by which MemTotal is smaller.
+ */
+unsigned long fake_unmanaged(struct fake_host *host)
+{
+	if (host->features & BIT_ULL(VIRTIO_BALLOON_F_DEFLATE_ON_OOM))
+		return 0;
+	return fake_held(host);
+}
+
 /* Pages of a zone that the guest should count as gone */
 static unsigned long fake_gone(struct fake_host *host, struct zone *zone)
 {
 	unsigned long unit, gone = 0;
 
+	if (!fake_unmanaged(host))
+		return 0;
 	for (unit = host->lowest; unit <= host->highest;
 	     unit += VIRTIO_BALLOON_UNITS)
 		if (fake_owner(host, unit) == FAKE_HELD &&
@@ -492,7 +523,7 @@ void fake_check_guest(struct fake_host *host)
 		schedule_timeout_uninterruptible(HZ / 20 + 1);
 	KUNIT_EXPECT_TRUE_MSG(host->test, fake_is_noise(fake_missing(host)),
 			      "%ld free pages are missing", fake_missing(host));
-	KUNIT_EXPECT_EQ(host->test, totalram_pages() + fake_held(host),
+	KUNIT_EXPECT_EQ(host->test, totalram_pages() + fake_unmanaged(host),
 			host->totalram);
 	for (z = 0; z < host->nr_zones; z++) {
 		struct fake_zone *zone = &host->zones[z];
