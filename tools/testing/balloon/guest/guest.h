@@ -57,4 +57,8 @@ int work_latency(struct job_state *state, char *args);
 
 work_fn work_find(const char *kind, int *oom_adj);
 
+/* pressure.c: jobs that log memory pressure, and cause it. */
+int work_pressure(struct job_state *state, char *args);
+int work_oomloop(struct job_state *state, char *args);
+
 #endif

@@ -264,6 +264,8 @@ static const struct {
 	{ "zeroes", work_zeroes, 0 },
 	{ "mix", work_mix, 0 },
 	{ "latency", work_latency, -1000 },
+	{ "pressure", work_pressure, -1000 },
+	{ "oomloop", work_oomloop, -1000 },
 };
 
 work_fn work_find(const char *kind, int *oom_adj)

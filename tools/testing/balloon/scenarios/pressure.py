@@ -3,6 +3,7 @@
 
 import time
 
+from guest import AgentError
 from machine import MIB
 from scenario import scenario
 
@@ -53,6 +54,39 @@ def _check_quiet(run, vm, beat, end):
               "noisy")
 
 
+def _check_floor(run, vm):
+    """The floor is tunable within bounds, in force at once, and to be seen."""
+    parameter = "/sys/module/virtio_balloon/parameters/floor"
+    attribute = f"/sys/bus/virtio/devices/{vm.bound_device()}/balloon/floor"
+    for absurd in ("-2", "many", "99999999999", "999999999"):
+        try:
+            vm.agent.write(parameter, absurd)
+            run.check(False, f"a floor of {absurd} was taken")
+        except AgentError:
+            pass
+    run.check(vm.agent.read(parameter).strip() == "-1", "the default is gone")
+    default = int(vm.agent.read(attribute))
+    run.check(MIB < default < 32 * MIB, f"the default is {default} bytes")
+    for mib, size in ((200, 200 * MIB), (0, 0), (-1, default)):
+        vm.agent.write(parameter, mib)
+        run.check(int(vm.agent.read(attribute)) == size, f"{mib} gives another floor")
+
+
+def _check_at_floor(run, vm):
+    """Inflation stops there, says why, and goes on when the floor is gone."""
+    folder = f"/sys/bus/virtio/devices/{vm.bound_device()}/balloon"
+    vm.agent.write("/sys/module/virtio_balloon/parameters/floor", 200)
+    vm.set_balloon(128 * MIB)
+    vm.wait(lambda: vm.agent.read(f"{folder}/state").strip() == "at floor", "the floor")
+    run.check(_wait_settled(vm, 60), "the size never came to rest", "busy")
+    available = vm.agent.memory().info["MemAvailable"] * 1024
+    run.check(abs(available - 200 * MIB) < 16 * MIB, f"{available} bytes are available")
+    run.check(vm.agent.read(f"{folder}/reason").strip() == "short of memory", "for another reason")
+    vm.agent.write("/sys/module/virtio_balloon/parameters/floor", -1)
+    vm.wait_balloon(128 * MIB, timeout=15)
+    run.check(vm.agent.read(f"{folder}/state").strip() == "idle", "it is not idle at the target")
+
+
 def _reach_for_all(run, vm, duration):
     end = time.monotonic() + duration
     beat = vm.agent.start("beat").wait_ready()
@@ -77,3 +111,13 @@ def unreachable(run):
     duration = 600 if run.full else 60
     with run.survival("starved"), run.vm(memory=512 * MIB) as vm:
         _reach_for_all(run, vm, duration)
+
+
+@scenario("O10", "the floor: set, checked, kept, shown; and no more when it is gone",
+          variants=("series", "debug"))
+def floor(run):
+    """A floor of 200 MiB in a guest of 512, and absurd ones."""
+    with run.vm(memory=512 * MIB) as vm:
+        _check_floor(run, vm)
+        _check_at_floor(run, vm)
+        run.move(vm, vm.memory)
