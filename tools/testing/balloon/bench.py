@@ -12,6 +12,7 @@ import statistics
 import time
 
 import bench_inflate
+import bench_oom
 import bench_reporting
 import figures
 import kernels
@@ -19,7 +20,7 @@ import plot
 import program
 
 # Name: a module with GROUPS of figures, MEASUREMENTS that fill a run with them, and panels().
-BENCHMARKS = {"inflate": bench_inflate, "reporting": bench_reporting}
+BENCHMARKS = {"inflate": bench_inflate, "oom": bench_oom, "reporting": bench_reporting}
 FOLDER = kernels.BUILD / "bench"
 NOISE = 0.15  # CPUs that other programs may keep busy before seconds mean little
 
