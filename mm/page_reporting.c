@@ -42,8 +42,10 @@
  * period (page_reporting_delay_ms) were reported in vain. That many are kept in
  * reserve: they stay unreported, at the front of the lists, for as many passes
  * as there were failures, doubling (up to PAGE_REPORTING_HOLD_OFF). When no
- * large block was freed for a period memory is quiet: nothing is held back then,
- * and free pages that CPUs keep on lists of their own are reported too.
+ * large block was freed for a period memory is quiet, and nothing is held back.
+ * Free pages that CPUs keep on lists of their own are reported too, when there
+ * are many more of them than pages were allocated in the period before: or the
+ * CPUs would soon have to fetch them again.
  * Errors double the pause before the next pass, up to PAGE_REPORTING_PAUSE.
  *
  * Locks, outermost first:
@@ -65,6 +67,7 @@
 #include <linux/sched/clock.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
+#include <linux/vmstat.h>
 #include <linux/workqueue.h>
 
 #include "internal.h"
@@ -80,6 +83,8 @@
 #define PAGE_REPORTING_SLICE		(2 * NSEC_PER_MSEC)
 /* For how many passes pages are kept in reserve, at most */
 #define PAGE_REPORTING_HOLD_OFF		32
+/* CPUs' lists are emptied of so many times as many pages as were allocated */
+#define PAGE_REPORTING_IDLE_CPUS	8
 /* Period if page_reporting_delay_ms is shorter; pause after errors, at most */
 #define PAGE_REPORTING_PERIOD		(HZ / 10)
 #define PAGE_REPORTING_PAUSE		(60 * HZ)
@@ -124,6 +129,8 @@ struct page_reporting_zone {
  * @work: makes the pass; all that follows but @freed is its own
  * @freed: large blocks were freed since the last pass began
  * @active: large blocks were freed in the period before the pass
+ * @allocated: pages the guest had allocated ever, when the pass began
+ * @lately: of them, since the pass before
  * @nid: the node
  * @state: of the pass
  * @zone: index of the zone it is at
@@ -144,6 +151,8 @@ struct page_reporting_node {
 	struct delayed_work work;
 	bool freed;
 	bool active;
+	unsigned long allocated;
+	unsigned long lately;
 	int nid;
 	enum page_reporting_state state;
 	int zone;
@@ -346,7 +355,7 @@ static void page_reporting_enter_zone(struct page_reporting_node *node)
 	page_reporting_unlock(node, zone, since);
 
 	page_reporting_learn(pz, taken, node->active);
-	if (!node->active && page_reporting_on_cpus(zone) >> page_reporting_order)
+	if (page_reporting_on_cpus(zone) / PAGE_REPORTING_IDLE_CPUS > node->lately)
 		page_reporting_drain_cpus(zone);
 
 	since = page_reporting_lock(zone);
@@ -629,9 +638,25 @@ static void page_reporting_step(struct page_reporting_node *node)
 	}
 }
 
+/* Pages that were allocated since boot, in all zones. */
+static unsigned long page_reporting_allocated(void)
+{
+	unsigned long events[NR_VM_EVENT_ITEMS] = {}, pages = 0;
+	int zone;
+
+	all_vm_events(events);
+	for (zone = 0; zone < MAX_NR_ZONES; zone++)
+		pages += events[PGALLOC_NORMAL - ZONE_NORMAL + zone];
+	return pages;
+}
+
 /* Start a pass. Blocks freed from here on will be noted for the next one. */
 static void page_reporting_begin(struct page_reporting_node *node)
 {
+	unsigned long allocated = page_reporting_allocated();
+
+	node->lately = allocated - node->allocated;
+	node->allocated = allocated;
 	node->active = xchg(&node->freed, false);
 	WRITE_ONCE(page_reporting_noted, false);
 	node->zone = -1;
