@@ -48,6 +48,10 @@
  * CPUs would soon have to fetch them again.
  * Errors double the pause before the next pass, up to PAGE_REPORTING_PAUSE.
  *
+ * Hand-over. Whole free blocks may also be had for longer, by who tells a host of
+ * them on his own account: they are taken as they are, neither read nor written,
+ * as long as a zone has more than its high watermark.
+ *
  * Locks, outermost first:
  *
  *   page_reporting_mutex   who becomes or ceases to be the reporter; parameters
@@ -62,6 +66,7 @@
 #include <linux/module.h>
 #include <linux/page-isolation.h>
 #include <linux/page_reporting.h>
+#include <linux/page_reporting_blocks.h>
 #include <linux/rcupdate.h>
 #include <linux/scatterlist.h>
 #include <linux/sched/clock.h>
@@ -909,6 +914,116 @@ unlock:
 	mutex_unlock(&page_reporting_mutex);
 }
 EXPORT_SYMBOL_GPL(page_reporting_unregister);
+
+/*
+ * The free block of a zone that is handed over next, or NULL. What is isolated,
+ * of CMA, or in reserve is not for anyone to have.
+ */
+static struct page *page_reporting_next_block(struct zone *zone,
+					      unsigned int order)
+	__must_hold(&zone->lock)
+{
+	struct free_area *area = &zone->free_area[order];
+	unsigned long free = zone_page_state(zone, NR_FREE_PAGES);
+	int mt;
+
+	if (free < high_wmark_pages(zone) + (1UL << order))
+		return NULL;
+	for (mt = 0; mt < MIGRATE_PCPTYPES; mt++)
+		if (!list_empty(&area->free_list[mt]))
+			return list_first_entry(&area->free_list[mt],
+						struct page, buddy_list);
+	return NULL;
+}
+
+/* Take up to @max blocks of a zone: a few while zone->lock is held. */
+static unsigned int page_reporting_take_some(struct zone *zone,
+					     struct page **blocks,
+					     unsigned int max,
+					     unsigned int order)
+{
+	unsigned int n;
+
+	max = min(max, PAGE_REPORTING_HOLD / page_reporting_cost(order));
+	spin_lock_irq(&zone->lock);
+	for (n = 0; n < max; n++) {
+		blocks[n] = page_reporting_next_block(zone, order);
+		if (!blocks[n] || !__isolate_free_page(blocks[n], order))
+			break;
+	}
+	spin_unlock_irq(&zone->lock);
+	return n;
+}
+
+/**
+ * page_reporting_take_blocks() - take free blocks, with what they hold
+ * @blocks: where to put their heads
+ * @max: how many at most
+ * @order: of each
+ *
+ * They are as if allocated, but were not touched, and are not to be: they go
+ * back by page_reporting_return_blocks(). Until then lru and private of their
+ * heads are the caller's. Memory that runs short meanwhile is the caller's
+ * business: he gives them back.
+ *
+ * Context: may sleep; takes zone->lock.
+ * Return: how many there were; 0 if there are no such blocks to spare.
+ */
+unsigned int page_reporting_take_blocks(struct page **blocks, unsigned int max,
+					unsigned int order)
+{
+	struct zone *zone;
+	unsigned int n = 0, got;
+
+	if (order > MAX_PAGE_ORDER)
+		return 0;
+	for_each_populated_zone(zone) {
+		do {
+			got = page_reporting_take_some(zone, blocks + n, max - n,
+						       order);
+			n += got;
+			cond_resched();
+		} while (got && n < max);
+	}
+	return n;
+}
+EXPORT_SYMBOL_GPL(page_reporting_take_blocks);
+
+/* Put back blocks of one zone; returns how many were. */
+static unsigned int page_reporting_return_some(struct page **blocks,
+					       unsigned int count,
+					       unsigned int order)
+{
+	struct zone *zone = page_zone(blocks[0]);
+	unsigned long flags;
+	unsigned int n;
+
+	spin_lock_irqsave(&zone->lock, flags);
+	for (n = 0; n < count && page_zone(blocks[n]) == zone; n++)
+		__putback_isolated_page(blocks[n], order,
+					get_pageblock_migratetype(blocks[n]));
+	page_reporting_notify_free(order);
+	spin_unlock_irqrestore(&zone->lock, flags);
+	return n;
+}
+
+/**
+ * page_reporting_return_blocks() - give back blocks that were taken
+ * @blocks: their heads
+ * @count: how many, at most PAGE_REPORTING_CAPACITY
+ * @order: of each
+ *
+ * Context: any but hard interrupts; takes zone->lock.
+ */
+void page_reporting_return_blocks(struct page **blocks, unsigned int count,
+				  unsigned int order)
+{
+	unsigned int n;
+
+	for (; count; count -= n, blocks += n)
+		n = page_reporting_return_some(blocks, count, order);
+}
+EXPORT_SYMBOL_GPL(page_reporting_return_blocks);
 
 /* Set a parameter within bounds; what depends on it follows at once. */
 static int page_reporting_set(const char *val, const struct kernel_param *kp,

@@ -110,7 +110,7 @@ case ${1:?$usage} in
 	;;
 --copy)
 	tree=${2:?$usage}
-	roots="include/uapi include/trace drivers"
+	roots="include/uapi include/trace include/linux/page_reporting_blocks.h drivers"
 	wired=""
 	;;
 *) tree=$1 ;;

@@ -977,6 +977,59 @@ static void random_churn(struct kunit *test)
 	fake_check_nothing_left(test);
 }
 
+/* Whole blocks are handed over as they are, down to the reserve, and return. */
+static void blocks_are_handed_over(struct kunit *test)
+{
+	unsigned long free = fake_free_pages(), taken = 0, reserve = 0;
+	struct page *blocks[PAGE_REPORTING_CAPACITY], *page;
+	struct zone *zone;
+	LIST_HEAD(held);
+	unsigned int n, i;
+
+	KUNIT_EXPECT_EQ(test, 0, page_reporting_take_blocks(blocks, 1,
+							    MAX_PAGE_ORDER + 1));
+	while ((n = page_reporting_take_blocks(blocks, ARRAY_SIZE(blocks),
+					       MAX_PAGE_ORDER))) {
+		for (i = 0; i < n; i++) {
+			KUNIT_EXPECT_FALSE(test, PageBuddy(blocks[i]));
+			KUNIT_EXPECT_EQ(test, page_count(blocks[i]), 0);
+			list_add(&blocks[i]->lru, &held);
+		}
+		taken += (unsigned long)n << MAX_PAGE_ORDER;
+	}
+	for_each_populated_zone(zone)
+		reserve += high_wmark_pages(zone);
+	KUNIT_EXPECT_GT(test, taken, free / 2);
+	KUNIT_EXPECT_LE(test, reserve, fake_free_pages() + FAKE_NOISE);
+
+	for (n = 0; !list_empty(&held); n = 0) {
+		while (n < ARRAY_SIZE(blocks) &&
+		       (page = list_first_entry_or_null(&held, struct page, lru))) {
+			list_del(&page->lru);
+			blocks[n++] = page;
+		}
+		page_reporting_return_blocks(blocks, n, MAX_PAGE_ORDER);
+	}
+	KUNIT_EXPECT_GE(test, fake_free_pages() + FAKE_NOISE, free);
+}
+
+/* Blocks that were handed over in between are reported again. */
+static void returned_blocks_are_reported(struct kunit *test)
+{
+	struct fake_reporter *reporter = fake_registered(test);
+	struct page *blocks[4];
+	unsigned int n;
+
+	n = page_reporting_take_blocks(blocks, ARRAY_SIZE(blocks), MAX_PAGE_ORDER);
+	KUNIT_ASSERT_EQ(test, n, ARRAY_SIZE(blocks));
+	KUNIT_EXPECT_FALSE(test, PageReported(blocks[0]));
+	reporter->pages = 0;
+	page_reporting_return_blocks(blocks, n, MAX_PAGE_ORDER);
+	fake_await_silence();
+	KUNIT_EXPECT_GE(test, reporter->pages, n << MAX_PAGE_ORDER);
+	KUNIT_EXPECT_EQ(test, fake_check_marks(test), 0);
+}
+
 static int fake_init(struct kunit *test)
 {
 	return fake_set_delay("100");
@@ -1007,6 +1060,8 @@ static struct kunit_case page_reporting_cases[] = {
 	KUNIT_CASE(counters_are_right),
 	KUNIT_CASE(pacing_learns),
 	KUNIT_CASE(churn_is_left_alone),
+	KUNIT_CASE(blocks_are_handed_over),
+	KUNIT_CASE(returned_blocks_are_reported),
 	KUNIT_CASE(random_churn),
 	{}
 };
