@@ -18,6 +18,7 @@
 static const struct virtio_balloon_feature *const virtio_balloon_features[] = {
 	&virtio_balloon_pages_feature,
 	&virtio_balloon_stats_feature,
+	&virtio_balloon_hint_feature,
 	&virtio_balloon_poison_feature,
 	&virtio_balloon_report_feature,
 	/* the last: quiesced before all others */
@@ -149,6 +150,7 @@ static int virtio_balloon_validate(struct virtio_device *vdev)
 	}
 	/* PFNs are physical addresses: no IOMMU stands between */
 	__virtio_clear_bit(vdev, VIRTIO_F_ACCESS_PLATFORM);
+	virtio_balloon_hint_validate(vdev);
 	virtio_balloon_report_validate(vdev);
 	return 0;
 }
@@ -191,6 +193,7 @@ static void virtio_balloon_remove(struct virtio_device *vdev)
 static void virtio_balloon_changed(struct virtio_device *vdev)
 {
 	virtio_balloon_config_changed(vdev->priv);
+	virtio_balloon_hint_changed(vdev->priv);
 }
 
 static int virtio_balloon_freeze(struct virtio_device *vdev)
@@ -212,10 +215,11 @@ MODULE_DEVICE_TABLE(virtio, virtio_balloon_ids);
 
 static const unsigned int virtio_balloon_bits[] = {
 	VIRTIO_BALLOON_F_MUST_TELL_HOST,
-	VIRTIO_BALLOON_F_STATS_VQ,
 	VIRTIO_BALLOON_F_DEFLATE_ON_OOM,
+	VIRTIO_BALLOON_F_STATS_VQ,
 	VIRTIO_BALLOON_F_PAGE_POISON,
 	VIRTIO_BALLOON_F_REPORTING,
+	VIRTIO_BALLOON_F_FREE_PAGE_HINT,
 };
 
 static struct virtio_driver virtio_balloon_driver = {

@@ -88,6 +88,35 @@ void virtio_balloon_note_oom(struct virtio_balloon *vb, unsigned long wanted,
 				 READ_ONCE(vb->pages));
 }
 
+static const char *const virtio_balloon_hint_states[] = {
+	[VIRTIO_BALLOON_HINT_REST] = "rest",
+	[VIRTIO_BALLOON_HINT_BEGIN] = "begin",
+	[VIRTIO_BALLOON_HINT_OFFER] = "offer",
+	[VIRTIO_BALLOON_HINT_END] = "end",
+	[VIRTIO_BALLOON_HINT_RETURN] = "return",
+};
+
+/**
+ * virtio_balloon_set_hint_state() - note what free page hinting is about
+ * @vb: the balloon
+ * @state: what it is from now on
+ *
+ * Context: the work item of free page hinting.
+ */
+void virtio_balloon_set_hint_state(struct virtio_balloon *vb,
+				   enum virtio_balloon_hint_state state)
+{
+	struct virtio_balloon_hint *hint = &vb->hint;
+
+	if (hint->state == state)
+		return;
+	trace_virtio_balloon_hint(dev_name(&vb->vdev->dev), hint->id,
+				  virtio_balloon_hint_states[state],
+				  READ_ONCE(hint->pages),
+				  READ_ONCE(hint->pressed));
+	hint->state = state;
+}
+
 static struct virtio_balloon *virtio_balloon_of(struct device *dev)
 {
 	return dev_to_virtio(dev)->priv;

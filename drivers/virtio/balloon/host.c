@@ -372,6 +372,19 @@ void virtio_balloon_recycle(struct virtio_balloon *vb,
 	spin_unlock(&vb->lock);
 }
 
+static void virtio_balloon_mute_rings(struct virtio_balloon *vb,
+				      enum virtio_balloon_queue first,
+				      enum virtio_balloon_queue last)
+{
+	enum virtio_balloon_queue q;
+
+	spin_lock(&vb->lock);
+	for (q = first; q <= last; q++)
+		if (vb->rings[q].vq)
+			virtqueue_disable_cb(vb->rings[q].vq);
+	spin_unlock(&vb->lock);
+}
+
 /**
  * virtio_balloon_mute() - ask the host for no interrupts
  * @vb: the balloon
@@ -380,13 +393,8 @@ void virtio_balloon_recycle(struct virtio_balloon *vb,
  */
 void virtio_balloon_mute(struct virtio_balloon *vb)
 {
-	unsigned int q;
-
-	spin_lock(&vb->lock);
-	for (q = VIRTIO_BALLOON_Q_INFLATE; q <= VIRTIO_BALLOON_Q_DEFLATE; q++)
-		if (vb->rings[q].vq)
-			virtqueue_disable_cb(vb->rings[q].vq);
-	spin_unlock(&vb->lock);
+	virtio_balloon_mute_rings(vb, VIRTIO_BALLOON_Q_INFLATE,
+				  VIRTIO_BALLOON_Q_DEFLATE);
 }
 
 /*
@@ -554,4 +562,128 @@ bool virtio_balloon_reap_stats(struct virtio_balloon *vb)
 	used = ring->vq && virtqueue_get_buf(ring->vq, &len);
 	spin_unlock(&vb->lock);
 	return used;
+}
+
+/* Add a buffer to the hinting queue; @data names it. */
+static int virtio_balloon_add_hint(struct virtio_balloon *vb,
+				   struct scatterlist *sg, void *data, bool out)
+{
+	struct virtio_balloon_ring *ring = &vb->rings[VIRTIO_BALLOON_Q_HINT];
+	int err;
+
+	spin_lock(&vb->lock);
+	err = virtqueue_add_sgs(ring->vq, &sg, out, !out, data, GFP_ATOMIC);
+	if (!err) {
+		ring->posted++;
+		ring->untold++;
+	}
+	spin_unlock(&vb->lock);
+	return err;
+}
+
+/**
+ * virtio_balloon_post_hint() - tell the host of a free block [VB-H3]
+ * @vb: the balloon, DRIVER_OK set
+ * @block: its head; virtio_balloon_reap_hint() returns it
+ * @order: its order
+ *
+ * It is not notified.
+ *
+ * Context: does not sleep, does not allocate.
+ * Return: 0; -ENOSPC if the ring is full; -EIO if it is broken.
+ */
+int virtio_balloon_post_hint(struct virtio_balloon *vb, struct page *block,
+			     unsigned int order)
+{
+	struct scatterlist sg;
+
+	sg_init_table(&sg, 1);
+	sg_set_page(&sg, block, PAGE_SIZE << order, 0);
+	return virtio_balloon_add_hint(vb, &sg, block, false);
+}
+
+/**
+ * virtio_balloon_post_hint_id() - tell the host of a round's begin or end
+ * @vb: the balloon, DRIVER_OK set
+ * @id: the command id, the host's until virtio_balloon_reap_hint() returns it
+ *
+ * It is not notified [VB-H1, VB-H4].
+ *
+ * Context: does not sleep, does not allocate.
+ * Return: 0; -ENOSPC if the ring is full; -EIO if it is broken.
+ */
+int virtio_balloon_post_hint_id(struct virtio_balloon *vb, __virtio32 *id)
+{
+	struct scatterlist sg;
+
+	sg_init_one(&sg, id, sizeof(*id));
+	return virtio_balloon_add_hint(vb, &sg, id, true);
+}
+
+/**
+ * virtio_balloon_reap_hint() - take one answer of the hinting queue
+ * @vb: the balloon
+ *
+ * Context: does not sleep.
+ * Return: what was posted: a block or a command id; NULL if there is no answer.
+ */
+void *virtio_balloon_reap_hint(struct virtio_balloon *vb)
+{
+	struct virtio_balloon_ring *ring = &vb->rings[VIRTIO_BALLOON_Q_HINT];
+	void *data = NULL;
+	unsigned int len;
+
+	spin_lock(&vb->lock);
+	if (ring->posted)
+		data = virtqueue_get_buf(ring->vq, &len);
+	if (data)
+		ring->posted--;
+	ring->untold = min(ring->untold, ring->posted);
+	spin_unlock(&vb->lock);
+	return data;
+}
+
+/**
+ * virtio_balloon_kick_hints() - tell the host of hints, if it ran dry
+ * @vb: the balloon, DRIVER_OK set [VB-I1]
+ *
+ * Context: does not sleep, but may take as long as the host needs.
+ */
+void virtio_balloon_kick_hints(struct virtio_balloon *vb)
+{
+	virtio_balloon_kick_rings(vb, VIRTIO_BALLOON_Q_HINT,
+				  VIRTIO_BALLOON_Q_HINT);
+}
+
+/**
+ * virtio_balloon_notify_hints() - tell the host of hints, come what may
+ * @vb: the balloon, DRIVER_OK set [VB-I1]
+ *
+ * Context: as virtio_balloon_kick_hints().
+ */
+void virtio_balloon_notify_hints(struct virtio_balloon *vb)
+{
+	virtqueue_notify(vb->rings[VIRTIO_BALLOON_Q_HINT].vq);
+}
+
+/**
+ * virtio_balloon_mute_hints() - ask for no interrupts of the hinting queue
+ * @vb: the balloon
+ */
+void virtio_balloon_mute_hints(struct virtio_balloon *vb)
+{
+	virtio_balloon_mute_rings(vb, VIRTIO_BALLOON_Q_HINT,
+				  VIRTIO_BALLOON_Q_HINT);
+}
+
+/**
+ * virtio_balloon_listen_hints() - ask for an interrupt when hints are answered
+ * @vb: the balloon
+ *
+ * Return: false if there are answers already; they should be reaped first.
+ */
+bool virtio_balloon_listen_hints(struct virtio_balloon *vb)
+{
+	return virtio_balloon_listen_rings(vb, VIRTIO_BALLOON_Q_HINT,
+					   VIRTIO_BALLOON_Q_HINT);
 }

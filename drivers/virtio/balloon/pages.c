@@ -950,7 +950,7 @@ static int virtio_balloon_pages_init(struct virtio_balloon *vb)
 		return err;
 
 	vb->wq = alloc_workqueue("virtio_balloon",
-				 WQ_FREEZABLE | WQ_UNBOUND | WQ_MEM_RECLAIM, 2);
+				 WQ_FREEZABLE | WQ_UNBOUND | WQ_MEM_RECLAIM, 3);
 	if (!vb->wq)
 		return -ENOMEM;
 	max_runs = max(vb->capacity / 2, VIRTIO_BALLOON_GROUP);

@@ -20,8 +20,12 @@
 /* How long a report waits before it looks whether the device is being stopped */
 #define VIRTIO_BALLOON_REPORT_PATIENCE	HZ
 
-/* Whether free pages of this guest hold a value that it relies on. */
-static bool virtio_balloon_expects_poison(void)
+/**
+ * virtio_balloon_expects_poison() - whether free pages have to keep a value
+ *
+ * Return: true if the guest fills free pages, and relies on it.
+ */
+bool virtio_balloon_expects_poison(void)
 {
 	return want_init_on_free() || page_poisoning_enabled_static();
 }

@@ -39,6 +39,8 @@
  *                          deflating, target, ceiling, state
  *   vb->lock               the queues, and the state of each batch
  *   vb->info.pages_lock    the list of ballooned pages (balloon compaction)
+ *   vb->hint.lock          blocks of free page hinting; none other is taken
+ *                          with it
  *
  * None of them is taken in a queue's callback. vb->lock is a plain spinlock.
  * Under it, and under vb->accounts, nothing is allocated, nobody waits for the
@@ -128,6 +130,7 @@ enum virtio_balloon_queue {
 	VIRTIO_BALLOON_Q_INFLATE,
 	VIRTIO_BALLOON_Q_DEFLATE,
 	VIRTIO_BALLOON_Q_STATS,
+	VIRTIO_BALLOON_Q_HINT,
 	VIRTIO_BALLOON_Q_REPORT,
 	VIRTIO_BALLOON_Q_MAX
 };
@@ -249,14 +252,80 @@ struct virtio_balloon_feature {
 
 extern const struct virtio_balloon_feature virtio_balloon_pages_feature;
 extern const struct virtio_balloon_feature virtio_balloon_stats_feature;
+extern const struct virtio_balloon_feature virtio_balloon_hint_feature;
 extern const struct virtio_balloon_feature virtio_balloon_poison_feature;
 extern const struct virtio_balloon_feature virtio_balloon_report_feature;
 extern const struct virtio_balloon_feature virtio_balloon_oom_feature;
 
-#define VIRTIO_BALLOON_FEATURES	5
+#define VIRTIO_BALLOON_FEATURES	6
 
 /* Bits of virtio_balloon.flags */
 #define VIRTIO_BALLOON_TARGET_CHANGED	0
+#define VIRTIO_BALLOON_HINT_CHANGED	1
+
+/**
+ * enum virtio_balloon_hint_state - what free page hinting is about
+ * @VIRTIO_BALLOON_HINT_REST: nothing to do, until there is another command id
+ * @VIRTIO_BALLOON_HINT_BEGIN: a round is to begin, once all is answered
+ * @VIRTIO_BALLOON_HINT_OFFER: the host is being told of free blocks
+ * @VIRTIO_BALLOON_HINT_END: it is to be told that there are no more
+ * @VIRTIO_BALLOON_HINT_RETURN: the migration is over, the blocks go back
+ *
+ * A new id leads to BEGIN from any state, DONE to RETURN, STOP from OFFER to
+ * END. BEGIN -> OFFER -> END -> REST, RETURN -> REST.
+ */
+enum virtio_balloon_hint_state {
+	VIRTIO_BALLOON_HINT_REST,
+	VIRTIO_BALLOON_HINT_BEGIN,
+	VIRTIO_BALLOON_HINT_OFFER,
+	VIRTIO_BALLOON_HINT_END,
+	VIRTIO_BALLOON_HINT_RETURN,
+};
+
+/**
+ * struct virtio_balloon_hint - free page hinting
+ * @work: makes the rounds; what has no lock is its own
+ * @lock: guards the lists and @pages
+ * @offer: blocks of which the host will be told in this round
+ * @posted: blocks of which it was told, unanswered
+ * @held: blocks that it answered
+ * @pages: guest pages in all of them
+ * @state: see above
+ * @id: command id that the host gave last
+ * @order: of the blocks that are being taken
+ * @pressed: memory ran short in this round; read and set with READ_ONCE and
+ *           WRITE_ONCE anywhere
+ * @ids: the buffers with command ids: the round's, and STOP
+ * @id_posted: they are with the host
+ * @started: the device is up; read anywhere with READ_ONCE
+ * @wait: how long the next answer is waited for, in jiffies
+ * @shrinker: gives back blocks when memory runs short
+ * @take: page_reporting_take_blocks(), or NULL: the kernel has none
+ * @give: page_reporting_return_blocks(), with @take only
+ *
+ * The blocks are linked by the lru of their heads, whose private is the order.
+ */
+struct virtio_balloon_hint {
+	struct delayed_work work;
+	spinlock_t lock;	/* see above */
+	struct list_head offer;
+	struct list_head posted;
+	struct list_head held;
+	unsigned long pages;
+	enum virtio_balloon_hint_state state;
+	u32 id;
+	int order;
+	bool pressed;
+	__virtio32 ids[2];
+	bool id_posted[2];
+	bool started;
+	unsigned long wait;
+	struct shrinker *shrinker;
+	unsigned int (*take)(struct page **blocks, unsigned int max,
+			     unsigned int order);
+	void (*give)(struct page **blocks, unsigned int count,
+		     unsigned int order);
+};
 
 /**
  * struct virtio_balloon - one balloon device
@@ -279,7 +348,7 @@ extern const struct virtio_balloon_feature virtio_balloon_oom_feature;
  * @capacity: guest pages in a batch of the balloon's own moves
  * @migration: see "Locks" above
  * @accounts: see "Locks" above
- * @wq: freezable queue for @work and @tell_work
+ * @wq: freezable queue for @work, @tell_work and @hint's
  * @work: moves the balloon
  * @info: the ballooned pages, guarded by its own pages_lock
  * @migration_pfns: buffers of the migrations' batches
@@ -299,7 +368,8 @@ extern const struct virtio_balloon_feature virtio_balloon_oom_feature;
  *           nothing is held off
  * @state: see above; read anywhere with READ_ONCE
  * @flags: VIRTIO_BALLOON_TARGET_CHANGED: the configuration has to be read again;
- *         set by the configuration interrupt, taken by the work item
+ *         set by the configuration interrupt, taken by the work item;
+ *         VIRTIO_BALLOON_HINT_CHANGED: the same, taken by @hint's work item
  * @tell_work: tells the host: kicks queues, writes @actual
  * @telling: @tell_work is queued or running; set by the work item, cleared by
  *           @tell_work, which then wakes the work item
@@ -323,6 +393,7 @@ extern const struct virtio_balloon_feature virtio_balloon_oom_feature;
  * @stats: the one statistics buffer
  * @nr_stats: entries of @stats in use
  * @stats_posted: @stats was posted before DRIVER_OK
+ * @hint: free page hinting
  * @reporter: how the page reporting core knows this device
  * @report: stands for the free pages that the host is being told of; posted by
  *          the core's call only, which is never made twice at a time
@@ -385,6 +456,7 @@ struct virtio_balloon {
 	unsigned int nr_stats;
 	bool stats_posted;
 
+	struct virtio_balloon_hint hint;
 	struct page_reporting_dev_info reporter;
 	struct virtio_balloon_batch report;
 };
@@ -414,6 +486,14 @@ bool virtio_balloon_listen(struct virtio_balloon *vb);
 int virtio_balloon_wait(struct virtio_balloon *vb,
 			struct virtio_balloon_batch *batch,
 			unsigned long timeout);
+int virtio_balloon_post_hint(struct virtio_balloon *vb, struct page *block,
+			     unsigned int order);
+int virtio_balloon_post_hint_id(struct virtio_balloon *vb, __virtio32 *id);
+void *virtio_balloon_reap_hint(struct virtio_balloon *vb);
+void virtio_balloon_kick_hints(struct virtio_balloon *vb);
+void virtio_balloon_notify_hints(struct virtio_balloon *vb);
+void virtio_balloon_mute_hints(struct virtio_balloon *vb);
+bool virtio_balloon_listen_hints(struct virtio_balloon *vb);
 int virtio_balloon_post_report(struct virtio_balloon *vb,
 			       struct scatterlist *sg, unsigned int nents);
 unsigned int virtio_balloon_report_size(struct virtio_balloon *vb);
@@ -443,7 +523,12 @@ void virtio_balloon_add_pfns(struct virtio_device *vdev,
 			     struct virtio_balloon_batch *batch,
 			     unsigned long pfn, unsigned int count);
 
+/* hint.c */
+void virtio_balloon_hint_validate(struct virtio_device *vdev);
+void virtio_balloon_hint_changed(struct virtio_balloon *vb);
+
 /* report.c */
+bool virtio_balloon_expects_poison(void);
 void virtio_balloon_report_validate(struct virtio_device *vdev);
 
 /* pages.c */
@@ -463,6 +548,8 @@ unsigned long virtio_balloon_hold_delay(const struct virtio_balloon *vb);
 extern const struct attribute_group *virtio_balloon_groups[];
 void virtio_balloon_set_state(struct virtio_balloon *vb,
 			      enum virtio_balloon_state state);
+void virtio_balloon_set_hint_state(struct virtio_balloon *vb,
+				   enum virtio_balloon_hint_state state);
 void virtio_balloon_note_oom(struct virtio_balloon *vb, unsigned long wanted,
 			     unsigned long freed);
 

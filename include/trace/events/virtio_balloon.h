@@ -52,6 +52,30 @@ TRACE_EVENT(virtio_balloon_oom,
 		  __entry->wanted, __entry->freed, __entry->pages)
 );
 
+/* Free page hinting is about something else; size in guest pages. */
+TRACE_EVENT(virtio_balloon_hint,
+	TP_PROTO(const char *dev, u32 id, const char *state,
+		 unsigned long pages, bool pressed),
+	TP_ARGS(dev, id, state, pages, pressed),
+	TP_STRUCT__entry(
+		__string(dev, dev)
+		__string(state, state)
+		__field(u32, id)
+		__field(unsigned long, pages)
+		__field(bool, pressed)
+	),
+	TP_fast_assign(
+		__assign_str(dev);
+		__assign_str(state);
+		__entry->id = id;
+		__entry->pages = pages;
+		__entry->pressed = pressed;
+	),
+	TP_printk("%s: id=%#x %s pages=%lu pressed=%d", __get_str(dev),
+		  __entry->id, __get_str(state), __entry->pages,
+		  __entry->pressed)
+);
+
 #endif /* _TRACE_VIRTIO_BALLOON_H */
 
 /* This part must be outside protection */

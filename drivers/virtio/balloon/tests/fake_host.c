@@ -118,6 +118,8 @@ static void fake_answer(struct fake_request *request)
 	queue->outstanding--;
 	if (queue->id == FAKE_REPORT) {
 		fake_report_answer(host, request);
+	} else if (queue->id == FAKE_HINT) {
+		fake_hint_answer(host, request);
 	} else if (queue->id != FAKE_STATS) {
 		host->outstanding--;
 		fake_pages_answer(host, request);
@@ -216,6 +218,10 @@ static bool fake_read(struct fake_queue *queue)
 		list_add_tail(&request->link, &host->requests);
 		if (queue->id == FAKE_REPORT) {
 			fake_report_read(host, request);
+			continue;
+		}
+		if (queue->id == FAKE_HINT) {
+			fake_hint_read(host, request);
 			continue;
 		}
 		host->outstanding++;
@@ -357,6 +363,17 @@ static bool fake_has_poison(struct fake_host *host)
 	return host->features & BIT_ULL(VIRTIO_BALLOON_F_PAGE_POISON);
 }
 
+static bool fake_has_queue(struct fake_host *host, enum fake_queue_id id)
+{
+	if (id == FAKE_STATS)
+		return host->features & BIT_ULL(VIRTIO_BALLOON_F_STATS_VQ);
+	if (id == FAKE_HINT)
+		return host->features & BIT_ULL(VIRTIO_BALLOON_F_FREE_PAGE_HINT);
+	if (id == FAKE_REPORT)
+		return host->features & BIT_ULL(VIRTIO_BALLOON_F_REPORTING);
+	return true;
+}
+
 /* Configuration space: whole fields of 4 bytes, and no others [VB-O10] */
 static bool fake_config_ok(struct fake_host *host, unsigned int offset,
 			   unsigned int len)
@@ -366,6 +383,10 @@ static bool fake_config_ok(struct fake_host *host, unsigned int offset,
 		return true;
 	if (len == 4 && fake_has_poison(host) &&
 	    offset == offsetof(struct virtio_balloon_config, poison_val))
+		return true;
+	if (len == 4 && fake_has_queue(host, FAKE_HINT) &&
+	    offset == offsetof(struct virtio_balloon_config,
+			       free_page_hint_cmd_id))
 		return true;
 	scoped_guard(spinlock, &host->lock)
 		fake_fault(host, "VB-O10: odd access to the configuration",
@@ -473,12 +494,15 @@ static void fake_reset(struct virtio_device *vdev)
 		list_for_each_entry(request, &host->requests, link)
 			if (request->queue->id == FAKE_REPORT)
 				fake_report_answer(host, request);
+			else if (request->queue->id == FAKE_HINT)
+				fake_hint_answer(host, request);
 		INIT_LIST_HEAD(&host->requests);
 		host->outstanding = 0;
 		host->status = 0;
 		host->resets++;
 		host->config.poison_val = 0;
 		host->poisoned = false;
+		host->begun = VIRTIO_BALLOON_CMD_ID_STOP;
 	}
 	wake_up_all(&host->wait);
 }
@@ -576,15 +600,6 @@ static int fake_add_vq(struct fake_host *host, enum fake_queue_id id,
 	if (host->setup.hardened)
 		__virtqueue_break(queue->vq);
 	return fake_ring_init(queue);
-}
-
-static bool fake_has_queue(struct fake_host *host, enum fake_queue_id id)
-{
-	if (id == FAKE_STATS)
-		return host->features & BIT_ULL(VIRTIO_BALLOON_F_STATS_VQ);
-	if (id == FAKE_REPORT)
-		return host->features & BIT_ULL(VIRTIO_BALLOON_F_REPORTING);
-	return true;
 }
 
 /* Numbers are dense: a queue without a name takes none [VB-I2]. */

@@ -110,6 +110,7 @@ enum fake_queue_id {
 	FAKE_INFLATE,
 	FAKE_DEFLATE,
 	FAKE_STATS,
+	FAKE_HINT,
 	FAKE_REPORT,
 	FAKE_QUEUES
 };
@@ -158,6 +159,7 @@ struct fake_piece {
  * @len: bytes
  * @sum: checksum of the contents, which are not to change
  * @pieces: of a report, in place of @addr, @len and @sum
+ * @hint: a free block, which the device may write to; no contents
  * @nr_pieces: how many
  */
 struct fake_request {
@@ -170,6 +172,7 @@ struct fake_request {
 	u32 sum;
 	struct fake_piece *pieces;
 	unsigned int nr_pieces;
+	bool hint;
 };
 
 /* The host's side of a packed ring */
@@ -274,6 +277,12 @@ struct fake_zone {
  * @groups: of them, groups of 2 MiB that were named whole and in order
  * @reported: units that were reported, in all
  * @reporting: of them, unanswered
+ * @hinted: units in free blocks that were hinted in this round
+ * @hints: blocks hinted in this round
+ * @small: order of the smallest of them
+ * @begun: command id of the round, as the driver gave it
+ * @rounds: how many rounds the driver began
+ * @ended: how many it ended
  * @poisoned: poison_val was written since the last reset
  * @awaited: a page; its report was read if this is NULL again
  * @config_reads: reads of num_pages
@@ -312,6 +321,12 @@ struct fake_host {
 	unsigned long groups;
 	unsigned long reported;
 	unsigned long reporting;
+	unsigned long hinted;
+	unsigned int hints;
+	unsigned int small;
+	u32 begun;
+	unsigned int rounds;
+	unsigned int ended;
 	bool poisoned;
 	struct page *awaited;
 	unsigned int config_reads;
@@ -406,10 +421,17 @@ void fake_ring_answer(struct fake_queue *queue, u16 id, u16 descs, u32 len);
 bool fake_ring_wants_interrupt(struct fake_queue *queue);
 bool fake_ring_listen(struct fake_queue *queue);
 
+/* fake_hint.c: rounds of hinting; host->lock held by the first two */
+void fake_hint_read(struct fake_host *host, struct fake_request *request);
+void fake_hint_answer(struct fake_host *host, struct fake_request *request);
+void fake_set_hint_id(struct fake_host *host, u32 id);
+
 /* fake_report.c: what is reported, host->lock held */
 void fake_report_read(struct fake_host *host, struct fake_request *request);
 void fake_report_answer(struct fake_host *host, struct fake_request *request);
 bool fake_holds(struct page *page, u32 value);
+void fake_discard(struct page *page);
+bool fake_is_discarded(struct page *page);
 
 /* fake_pages.c: who has which page, host->lock held unless said */
 int fake_pages_init(struct fake_host *host);

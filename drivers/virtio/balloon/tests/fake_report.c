@@ -58,6 +58,26 @@ static u32 fake_first_word(struct page *page, bool discard)
 	return value;
 }
 
+/**
+ * fake_discard() - do with a free block as one that gives its memory away
+ * @page: its head
+ */
+void fake_discard(struct page *page)
+{
+	fake_first_word(page, true);
+}
+
+/**
+ * fake_is_discarded() - whether nobody has written to it since
+ * @page: its head
+ *
+ * Return: true if so.
+ */
+bool fake_is_discarded(struct page *page)
+{
+	return fake_first_word(page, false) == FAKE_DISCARDED;
+}
+
 /* A block of a report begins or ends to be with the host. */
 static void fake_report_piece(struct fake_host *host, struct fake_piece *piece,
 			      bool begin)
@@ -76,7 +96,7 @@ static void fake_report_piece(struct fake_host *host, struct fake_piece *piece,
 	if (PageBuddy(page))
 		fake_fault(host, "VB-R2: block on a free list is reported", unit);
 	if (!fake_keeps_poison(host) && !begin &&
-	    fake_first_word(page, false) != FAKE_DISCARDED)
+	    !fake_is_discarded(page))
 		fake_fault(host, "VB-R2: page used while reported", unit);
 	host->reporting += begin ? n : -n;
 	host->reported += begin ? n : 0;
@@ -118,8 +138,7 @@ void fake_report_read(struct fake_host *host, struct fake_request *request)
 		fake_report_piece(host, piece, true);
 		fake_report_awaited(host, piece);
 		if (!fake_keeps_poison(host))
-			fake_first_word(pfn_to_page(PHYS_PFN(piece->addr)),
-					true);
+			fake_discard(pfn_to_page(PHYS_PFN(piece->addr)));
 	}
 }
 

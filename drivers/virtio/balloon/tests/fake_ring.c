@@ -114,6 +114,7 @@ static struct fake_request *fake_packed_read(struct fake_queue *queue)
 {
 	struct vring_packed_desc *desc = fake_packed_next(&queue->packed);
 	struct fake_request *request;
+	bool hint;
 	u16 id;
 
 	if (!desc)
@@ -121,9 +122,11 @@ static struct fake_request *fake_packed_read(struct fake_queue *queue)
 	if (queue->id == FAKE_REPORT)
 		return fake_packed_read_report(queue, desc);
 	id = le16_to_cpu(desc->id);
+	hint = queue->id == FAKE_HINT &&
+	       desc->flags & cpu_to_le16(VRING_DESC_F_WRITE);
 	if (id >= queue->packed.num ||
 	    (desc->flags & cpu_to_le16(VRING_DESC_F_NEXT |
-				       VRING_DESC_F_WRITE |
+				       (hint ? 0 : VRING_DESC_F_WRITE) |
 				       VRING_DESC_F_INDIRECT))) {
 		fake_fault(queue->host, "buffer not in one piece", id);
 		return NULL;
@@ -131,6 +134,7 @@ static struct fake_request *fake_packed_read(struct fake_queue *queue)
 	request = &queue->pool[id];
 	request->id = id;
 	request->descs = 1;
+	request->hint = hint;
 	request->addr = le64_to_cpu(desc->addr);
 	request->len = le32_to_cpu(desc->len);
 	return request;
@@ -168,29 +172,33 @@ static struct fake_request *fake_split_read_report(struct fake_queue *queue)
 
 static struct fake_request *fake_split_read(struct fake_queue *queue)
 {
-	struct fake_request *request;
-	struct vringh_kiov riov;
-	struct kvec iov[2];
+	struct vringh_kiov riov, wiov, *iov = &riov;
+	struct kvec out[2], in[2];
+	struct fake_request *request = NULL;
 	u16 id;
 	int got;
 
 	if (queue->id == FAKE_REPORT)
 		return fake_split_read_report(queue);
-	vringh_kiov_init(&riov, iov, ARRAY_SIZE(iov));
-	got = vringh_getdesc_iotlb(&queue->vringh, &riov, NULL, &id,
+	vringh_kiov_init(&riov, out, ARRAY_SIZE(out));
+	vringh_kiov_init(&wiov, in, ARRAY_SIZE(in));
+	got = vringh_getdesc_iotlb(&queue->vringh, &riov, &wiov, &id,
 				   GFP_ATOMIC);
 	if (!got)
 		return NULL;
-	if (got < 0 || riov.used != 1) {
+	if (queue->id == FAKE_HINT && !riov.used)
+		iov = &wiov;
+	if (got > 0 && riov.used + wiov.used == 1 && iov->used) {
+		request = &queue->pool[id];
+		request->id = id;
+		request->hint = iov == &wiov;
+		request->addr = (uintptr_t)iov->iov[0].iov_base;
+		request->len = iov->iov[0].iov_len;
+	} else {
 		fake_fault(queue->host, "buffer not in one piece", id);
-		vringh_kiov_cleanup(&riov);
-		return NULL;
 	}
-	request = &queue->pool[id];
-	request->id = id;
-	request->addr = (uintptr_t)riov.iov[0].iov_base;
-	request->len = riov.iov[0].iov_len;
 	vringh_kiov_cleanup(&riov);
+	vringh_kiov_cleanup(&wiov);
 	return request;
 }
 
@@ -208,7 +216,7 @@ struct fake_request *fake_ring_read(struct fake_queue *queue)
 	if (!request)
 		return NULL;
 	request->queue = queue;
-	if (queue->id != FAKE_REPORT)
+	if (queue->id != FAKE_REPORT && !request->hint)
 		request->sum = jhash(phys_to_virt(request->addr),
 				     request->len, 0);
 	return request;

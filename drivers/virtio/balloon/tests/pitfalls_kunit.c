@@ -196,6 +196,7 @@ static void probe_fails_at_a_queue(struct kunit *test)
 	setup.may_fail = true;
 	setup.num_pages = 300 * VIRTIO_BALLOON_UNITS;
 	setup.features |= BIT_ULL(VIRTIO_BALLOON_F_REPORTING) |
+			  BIT_ULL(VIRTIO_BALLOON_F_FREE_PAGE_HINT) |
 			  BIT_ULL(VIRTIO_BALLOON_F_PAGE_POISON);
 	setup.fail_queue = 1;
 	host = fake_new(test, &setup);
@@ -713,7 +714,7 @@ static void restore_fails(struct kunit *test)
 	struct fake_host *host = pitfall_inflated(test, 700);
 	unsigned int queue;
 
-	for (queue = 1; queue <= FAKE_REPORT; queue++) {
+	for (queue = 1; queue <= FAKE_STATS + 1; queue++) {
 		fake_freeze(host);
 		host->setup.fail_queue = queue;
 		KUNIT_EXPECT_LT(test, fake_restore(host), 0);
