@@ -17,8 +17,8 @@ QUEUE = 3  # inflate, deflate, statistics, reporting
 SLOW = {"slow": "returns a sixteenth of each list every two seconds"}
 
 
-def settled(vm, quiet=2.5, timeout=90.0):
-    """Wait until the host gets nothing more back, and return what it backs then."""
+def settled(vm, quiet=4.5, timeout=90.0):
+    """Wait until the host gets nothing more back for two periods, and return what it backs."""
     size, since = vm.resident(), time.monotonic()
     end = since + timeout
     while time.monotonic() < min(since + quiet, end):
@@ -184,8 +184,9 @@ def rebind(run):
             time.sleep(run.random.uniform(0.5, 2.5))
         job.kill()
         touch_and_free(run, vm, 500 * MIB)
-        lost = free - vm.agent.memory().free
-        run.check(lost <= 24 * MIB, f"{lost // MIB} MiB of free memory are gone")
+        # what lies on the lists of CPUs does not count as free, and leaves them bit by bit
+        vm.wait(lambda: vm.agent.memory().free >= free - 24 * MIB,
+                lambda: f"{(free - vm.agent.memory().free) // MIB} MiB to be free again", 30, 0.2)
 
 
 @scenario("X5", "memory goes offline and comes back while free pages are reported")
