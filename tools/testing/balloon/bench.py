@@ -11,6 +11,7 @@ import os
 import statistics
 import time
 
+import bench_hinting
 import bench_inflate
 import bench_oom
 import bench_reporting
@@ -20,7 +21,8 @@ import plot
 import program
 
 # Name: a module with GROUPS of figures, MEASUREMENTS that fill a run with them, and panels().
-BENCHMARKS = {"inflate": bench_inflate, "oom": bench_oom, "reporting": bench_reporting}
+BENCHMARKS = {"inflate": bench_inflate, "reporting": bench_reporting, "oom": bench_oom,
+              "hinting": bench_hinting}
 FOLDER = kernels.BUILD / "bench"
 NOISE = 0.15  # CPUs that other programs may keep busy before seconds mean little
 
