@@ -47,9 +47,12 @@ def returned(vm, base, peak, timeout):
 
 def touch_and_free(run, vm, size, most_within=MOST_WITHIN, all_within=ALL_WITHIN):
     """The guest uses so much memory and frees it; the host has it back soon."""
-    base = settled(vm)
-    vm.agent.run("touch", size // MIB)
-    peak = vm.resident()
+    for _ in range(4):
+        base = settled(vm)
+        vm.agent.run("touch", size // MIB)
+        peak = vm.resident()
+        if peak - base >= size // 2:
+            break  # or the host still backed, held in reserve, what was free before
     run.check(peak - base >= size // 2, f"the guest took only {peak - base} bytes")
     most, everything = returned(vm, base, peak, 2 * all_within)
     run.check(most is not None and most <= most_within,
