@@ -558,6 +558,12 @@ static struct page *page_reporting_merged(struct page *page, unsigned int *order
 	return page;
 }
 
+/* Put an isolated block back on the list that it came from. */
+static void page_reporting_putback(struct page *page, unsigned int order)
+{
+	__putback_isolated_page(page, order, get_pageblock_migratetype(page));
+}
+
 /* Put a reported block back and mark what it becomes. */
 static void page_reporting_put_marked(struct page_reporting_zone *pz,
 				      struct zone *zone, struct page *page,
@@ -576,7 +582,7 @@ static void page_reporting_put_marked(struct page_reporting_zone *pz,
 		atomic64_add(pages, &page_reporting_counters.repeated_pages);
 	}
 
-	__putback_isolated_page(page, order, get_pageblock_migratetype(page));
+	page_reporting_putback(page, order);
 	if (!merged || !PageBuddy(merged) || buddy_order(merged) != merged_order)
 		return;
 	__SetPageReported(merged);
@@ -599,8 +605,7 @@ page_reporting_drain(struct page_reporting_node *node, struct zone *zone)
 		struct page *page = sg_page(sg);
 
 		if (node->error)
-			__putback_isolated_page(page, order,
-						get_pageblock_migratetype(page));
+			page_reporting_putback(page, order);
 		else
 			page_reporting_put_marked(pz, zone, page, order);
 	}
@@ -1000,8 +1005,7 @@ static unsigned int page_reporting_return_some(struct page **blocks,
 
 	spin_lock_irqsave(&zone->lock, flags);
 	for (n = 0; n < count && page_zone(blocks[n]) == zone; n++)
-		__putback_isolated_page(blocks[n], order,
-					get_pageblock_migratetype(blocks[n]));
+		page_reporting_putback(blocks[n], order);
 	page_reporting_notify_free(order);
 	spin_unlock_irqrestore(&zone->lock, flags);
 	return n;

@@ -83,9 +83,9 @@ static bool virtio_balloon_hint_refill(struct virtio_balloon_hint *hint)
 	struct page *blocks[VIRTIO_BALLOON_HINT_SOME];
 	unsigned int n, i;
 
-	n = virtio_balloon_hint_take(hint, blocks, ARRAY_SIZE(blocks));
-	while (!n && --hint->order >= VIRTIO_BALLOON_HINT_ORDER)
+	do {
 		n = virtio_balloon_hint_take(hint, blocks, ARRAY_SIZE(blocks));
+	} while (!n && --hint->order >= VIRTIO_BALLOON_HINT_ORDER);
 
 	spin_lock(&hint->lock);
 	for (i = 0; i < n; i++) {
@@ -228,42 +228,41 @@ static bool virtio_balloon_hint_begin(struct virtio_balloon *vb)
 	return true;
 }
 
-/* Tell the host of the first block of @offer; false if its queue is full. */
+/* Tell the host of the first block of @offer; false if there is none, or no room. */
 static bool virtio_balloon_hint_post(struct virtio_balloon *vb)
 {
 	struct virtio_balloon_hint *hint = &vb->hint;
 	struct page *page;
-	bool posted = true;
 
 	spin_lock(&hint->lock);
 	page = list_first_entry_or_null(&hint->offer, struct page, lru);
 	if (page)
 		list_move_tail(&page->lru, &hint->posted);
 	spin_unlock(&hint->lock);
+	if (!page)
+		return false;
+	if (!virtio_balloon_post_hint(vb, page, page_private(page)))
+		return true;
 
-	if (page && virtio_balloon_post_hint(vb, page, page_private(page))) {
-		spin_lock(&hint->lock);
-		list_move(&page->lru, &hint->offer);
-		spin_unlock(&hint->lock);
-		posted = false;
-	}
-	return posted;
+	spin_lock(&hint->lock);
+	list_move(&page->lru, &hint->offer);
+	spin_unlock(&hint->lock);
+	return false;
 }
 
 static bool virtio_balloon_hint_offer(struct virtio_balloon *vb)
 {
 	struct virtio_balloon_hint *hint = &vb->hint;
-	unsigned int n;
+	unsigned int n = 0;
 
 	if (READ_ONCE(hint->pressed) ||
 	    (list_empty(&hint->offer) && !virtio_balloon_hint_refill(hint))) {
 		virtio_balloon_set_hint_state(vb, VIRTIO_BALLOON_HINT_END);
 		return true;
 	}
-	for (n = 0; n < VIRTIO_BALLOON_HINT_SOME; n++)
-		if (!virtio_balloon_hint_post(vb))
-			return n;
-	return true;
+	while (n < VIRTIO_BALLOON_HINT_SOME && virtio_balloon_hint_post(vb))
+		n++;
+	return n || list_empty(&hint->offer);
 }
 
 static bool virtio_balloon_hint_end(struct virtio_balloon *vb)

@@ -192,18 +192,25 @@ void virtio_balloon_kick(struct virtio_balloon *vb)
 				  VIRTIO_BALLOON_Q_DEFLATE);
 }
 
-/* Note that a buffer is with the host; @waited: someone waits for its answer. */
+/* Count a buffer that was made available. */
+static void virtio_balloon_count_posted(struct virtio_balloon *vb,
+					struct virtio_balloon_ring *ring)
+{
+	lockdep_assert_held(&vb->lock);
+
+	ring->posted++;
+	ring->untold++;
+}
+
+/* Note that a batch is with the host; @waited: someone waits for its answer. */
 static void virtio_balloon_posted(struct virtio_balloon *vb,
 				  struct virtio_balloon_batch *batch,
 				  enum virtio_balloon_queue queue, bool waited)
 {
-	lockdep_assert_held(&vb->lock);
-
 	batch->state = VIRTIO_BALLOON_POSTED;
 	batch->queue = queue;
 	batch->waited = waited;
-	vb->rings[queue].posted++;
-	vb->rings[queue].untold++;
+	virtio_balloon_count_posted(vb, &vb->rings[queue]);
 }
 
 /**
@@ -277,22 +284,34 @@ int virtio_balloon_post_report(struct virtio_balloon *vb,
 	return err;
 }
 
-/* Collect the answers of one queue; the used length says nothing [VB-O10]. */
+/* The next answer of a queue, or NULL; the used length says nothing [VB-O10]. */
+static void *virtio_balloon_next_answer(struct virtio_balloon *vb,
+					struct virtio_balloon_ring *ring)
+{
+	unsigned int len;
+	void *data;
+
+	lockdep_assert_held(&vb->lock);
+
+	data = ring->posted ? virtqueue_get_buf(ring->vq, &len) : NULL;
+	if (data) {
+		ring->posted--;
+		ring->untold = min(ring->untold, ring->posted);
+	}
+	return data;
+}
+
+/* Collect the answers of one queue. */
 static void virtio_balloon_reap_ring(struct virtio_balloon *vb,
 				     struct virtio_balloon_ring *ring)
 {
 	struct virtio_balloon_batch *batch;
-	unsigned int len;
 
-	lockdep_assert_held(&vb->lock);
-
-	while (ring->posted && (batch = virtqueue_get_buf(ring->vq, &len))) {
+	while ((batch = virtio_balloon_next_answer(vb, ring))) {
 		WRITE_ONCE(batch->state, VIRTIO_BALLOON_ANSWERED);
-		ring->posted--;
 		if (batch->waited)
 			wake_up_all(&vb->answers);
 	}
-	ring->untold = min(ring->untold, ring->posted);
 }
 
 static void virtio_balloon_reap_rings(struct virtio_balloon *vb,
@@ -573,10 +592,8 @@ static int virtio_balloon_add_hint(struct virtio_balloon *vb,
 
 	spin_lock(&vb->lock);
 	err = virtqueue_add_sgs(ring->vq, &sg, out, !out, data, GFP_ATOMIC);
-	if (!err) {
-		ring->posted++;
-		ring->untold++;
-	}
+	if (!err)
+		virtio_balloon_count_posted(vb, ring);
 	spin_unlock(&vb->lock);
 	return err;
 }
@@ -629,16 +646,10 @@ int virtio_balloon_post_hint_id(struct virtio_balloon *vb, __virtio32 *id)
  */
 void *virtio_balloon_reap_hint(struct virtio_balloon *vb)
 {
-	struct virtio_balloon_ring *ring = &vb->rings[VIRTIO_BALLOON_Q_HINT];
-	void *data = NULL;
-	unsigned int len;
+	void *data;
 
 	spin_lock(&vb->lock);
-	if (ring->posted)
-		data = virtqueue_get_buf(ring->vq, &len);
-	if (data)
-		ring->posted--;
-	ring->untold = min(ring->untold, ring->posted);
+	data = virtio_balloon_next_answer(vb, &vb->rings[VIRTIO_BALLOON_Q_HINT]);
 	spin_unlock(&vb->lock);
 	return data;
 }

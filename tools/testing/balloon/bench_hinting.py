@@ -5,7 +5,7 @@ import time
 
 import migration
 import plot
-from figures import NO_MORE, Figure, Goal, ratio_goal
+from figures import NO_MORE, Figure, least_goal, most_goal, ratio_goal
 from machine import GIB, MIB, VM
 from meter import Meter
 
@@ -14,22 +14,14 @@ FILLS = (0, 1)  # init_on_alloc
 LIMITED = 1000 * 1000 * 1000  # bytes a second
 
 
-def _at_most(value, unit):
-    return Goal(f"<= {value:g} {unit}".rstrip(), lambda _first, second, _ratio: second <= value)
-
-
-def _at_least(value, unit):
-    return Goal(f">= {value:g} {unit}".rstrip(), lambda _first, second, _ratio: second >= value)
-
-
 def _idle_rows(fill):
     goal = ratio_goal(0.5 if fill else 0.9)
     return [
         Figure(f"idle{fill}_s", "migration, as fast as it goes", "s", goal),
-        Figure(f"idle{fill}_below", "  below that without hinting", "%", _at_least(85, "%")),
+        Figure(f"idle{fill}_below", "  below that without hinting", "%", least_goal(85, "%")),
         Figure(f"idle{fill}_mib", "  on the wire", "MiB", NO_MORE),
         Figure(f"idle{fill}_used", "  as a multiple of the memory in use", "x",
-               _at_most(1.15, "x")),
+               most_goal(1.15, "x")),
         Figure(f"idle{fill}_down_ms", "  downtime", "ms"),
         Figure(f"idle{fill}_rss", "  growth of the host's memory for it", "MiB", NO_MORE),
         Figure(f"limited{fill}_s", "migration at 1 GB/s", "s", NO_MORE),
@@ -42,7 +34,7 @@ GROUPS = (
        _idle_rows(fill)) for fill in FILLS),
     (f"{LOADED} GiB guest, touched and freed, builds of a kind under way, 1 GB/s", [
         Figure("loaded_s", "migration", "s", NO_MORE),
-        Figure("loaded_below", "  below that without hinting", "%", _at_least(55, "%")),
+        Figure("loaded_below", "  below that without hinting", "%", least_goal(55, "%")),
         Figure("loaded_mib", "  on the wire", "MiB", NO_MORE),
         Figure("loaded_down_ms", "  downtime", "ms"),
     ]),
@@ -58,14 +50,9 @@ def _guest(kernel, gib, hinting, fill):
               balloon=migration.HINTING if hinting else {}, append=f"init_on_alloc={fill}")
 
 
-def _used(vm):
-    memory = vm.agent.memory()
-    return memory.total - memory.info["MemFree"] * 1024
-
-
 def _migrate(vm, **limits):
     """Migrate to nowhere; return (Cost, bytes in use before, growth of RSS), the guest goes on."""
-    used, resident = _used(vm), vm.resident()
+    used, resident = vm.agent.memory().used, vm.resident()
     cost = migration.to_file(vm, "/dev/null", **limits)
     grown = vm.resident() - resident
     vm.qmp.command("cont")

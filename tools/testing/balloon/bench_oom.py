@@ -5,7 +5,7 @@ import time
 
 import plot
 from bench_inflate import move
-from figures import NO_MORE, Figure, Goal, least_goal, ratio_goal
+from figures import NO_MORE, Figure, least_goal, most_goal, ratio_goal
 from machine import GIB, MIB, VM, GuestFailure
 from meter import Meter
 from scenarios.oom import DOOM, cached_file, inflated_as_far
@@ -15,11 +15,6 @@ TAKEN, WANTED = 896 * MIB, 600  # bytes in the balloon of a 1 GiB guest; MiB tha
 CACHED = 1200  # MiB of the file that is read against the balloon
 EVENTS, SWAP_EVENTS = 10, 3  # times out of memory
 SETTLE, WINDOW, REPORTED = 30, 60, 600  # seconds
-
-
-def most_goal(value, unit):
-    """The second kernel's figure is at most this."""
-    return Goal(f"<= {value:g} {unit}".rstrip(), lambda _first, second, _ratio: second <= value)
 
 
 GROUPS = (

@@ -5,7 +5,7 @@ import statistics
 import time
 
 import plot
-from figures import NO_MORE, Figure, Goal, ratio_goal
+from figures import NO_MORE, Figure, most_goal, ratio_goal
 from machine import GIB, MIB, VM, GuestFailure
 from meter import Meter
 from vmtrace import COUNT_EVENTS
@@ -24,27 +24,22 @@ CHURN_SECONDS = 40
 MIX_ROUNDS = 2
 
 
-def at_most(limit, unit):
-    """The second kernel's figure is at most this."""
-    return Goal(f"<= {limit:g} {unit}", lambda _first, second, _ratio: second <= limit)
-
-
 def _loop_key(kind, tasks):
     return f"loss_{kind}_{tasks}"
 
 
 GROUPS = (
     (f"4 GiB guest, {FREED} MiB freed at once", [
-        Figure("most_s", "90 % back", "s", at_most(3, "s")),
-        Figure("all_s", "all back", "s", at_most(5, "s")),
+        Figure("most_s", "90 % back", "s", most_goal(3, "s")),
+        Figure("all_s", "all back", "s", most_goal(5, "s")),
     ]),
     ("the same, 1000 MiB of the guest fragmented in pieces of 64 KiB", [
-        Figure("fragmented_most_s", "90 % back", "s", at_most(3, "s")),
-        Figure("fragmented_all_s", "all back", "s", at_most(5, "s")),
+        Figure("fragmented_most_s", "90 % back", "s", most_goal(3, "s")),
+        Figure("fragmented_all_s", "all back", "s", most_goal(5, "s")),
     ]),
     ("1 GiB guest, 1 CPU, -icount: page faults, 128 MiB over and over; time lost by reporting", [
         Figure(_loop_key(kind, tasks), f"{what}, {tasks} task{'s' * (tasks > 1)}", "%",
-               at_most(0.3, "%"))
+               most_goal(0.3, "%"))
         for kind, what in (("anon", "anonymous, huge pages"), ("file", "private file mapping"))
         for tasks in (1, 4)]),
     (f"1 GiB guest, 128 MiB allocated and freed in a loop for {CHURN_SECONDS} s", [

@@ -24,6 +24,11 @@ def least_goal(value, unit):
     return Goal(f">= {value:g} {unit}", lambda _first, second, _ratio: second >= value)
 
 
+def most_goal(value, unit):
+    """The second kernel's figure is at most this."""
+    return Goal(f"<= {value:g} {unit}".rstrip(), lambda _first, second, _ratio: second <= value)
+
+
 NO_MORE = Goal("no more", lambda first, second, _ratio: second <= first)
 
 

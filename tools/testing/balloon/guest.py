@@ -58,6 +58,11 @@ class Memory:
         return self.info["MemFree"] * 1024
 
     @property
+    def used(self):
+        """MemTotal without MemFree, in bytes."""
+        return self.total - self.free
+
+    @property
     def balloon_pages(self):
         """Guest pages in the balloon by the kernel's own event counters, since boot."""
         return self.vmstat["balloon_inflate"] - self.vmstat["balloon_deflate"]

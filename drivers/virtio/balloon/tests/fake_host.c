@@ -712,6 +712,47 @@ static struct fake_host *fake_alloc(struct kunit *test,
 }
 
 /**
+ * fake_setup_with() - the case's kind of device, with more features
+ * @test: the case, with a parameter of fake_gen_params() or none
+ * @features: what it offers besides
+ *
+ * Return: the setup.
+ */
+struct fake_setup fake_setup_with(struct kunit *test, u64 features)
+{
+	const struct fake_setup *param = test->param_value;
+	struct fake_setup setup = {};
+
+	if (param)
+		setup = *param;
+	setup.features |= features;
+	return setup;
+}
+
+/**
+ * fake_new_with() - fake_new() of fake_setup_with()
+ * @test: see there
+ * @features: see there
+ *
+ * Return: the host.
+ */
+struct fake_host *fake_new_with(struct kunit *test, u64 features)
+{
+	struct fake_setup setup = fake_setup_with(test, features);
+
+	return fake_new(test, &setup);
+}
+
+/**
+ * fake_sleep() - let time pass
+ * @delay: in jiffies
+ */
+void fake_sleep(unsigned long delay)
+{
+	schedule_timeout_idle(delay);
+}
+
+/**
  * fake_new() - make a device and have the driver probe it
  * @test: the case; its suite has fake_exit() as .exit
  * @setup: what kind of device; NULL for a modern one with split rings

@@ -361,10 +361,13 @@ struct fake_host {
 };
 
 u32 fake_seed(struct kunit *test);
+void fake_sleep(unsigned long delay);
 
 /* The life of a device */
 const void *fake_gen_params(const void *prev, char *desc);
+struct fake_setup fake_setup_with(struct kunit *test, u64 features);
 struct fake_host *fake_new(struct kunit *test, const struct fake_setup *setup);
+struct fake_host *fake_new_with(struct kunit *test, u64 features);
 void fake_exit(struct kunit *test);
 bool fake_is_bound(struct fake_host *host);
 void fake_bind(struct fake_host *host);

@@ -20,32 +20,23 @@ static struct virtio_balloon_hint *hint_of(struct fake_host *host)
 	return &vb->hint;
 }
 
-static void hint_sleep(unsigned long delay)
-{
-	schedule_timeout_idle(delay);
-}
-
 /* A device of the case's kind that asks for hints, with a ring of this size */
 static struct fake_host *hint_new_ring(struct kunit *test, unsigned int ring)
 {
-	struct fake_setup *setup = kunit_kzalloc(test, sizeof(*setup),
-						 GFP_KERNEL);
+	struct fake_setup setup = fake_setup_with(test,
+				BIT_ULL(VIRTIO_BALLOON_F_FREE_PAGE_HINT));
+	struct fake_host *host;
 
-	KUNIT_ASSERT_NOT_NULL(test, setup);
-	if (test->param_value)
-		*setup = *(const struct fake_setup *)test->param_value;
-	setup->features |= BIT_ULL(VIRTIO_BALLOON_F_FREE_PAGE_HINT);
-	setup->ring = ring;
-	return fake_new(test, setup);
+	setup.ring = ring;
+	host = fake_new(test, &setup);
+	if (!(host->features & BIT_ULL(VIRTIO_BALLOON_F_FREE_PAGE_HINT)))
+		kunit_skip(test, "free pages hold a value");
+	return host;
 }
 
 static struct fake_host *hint_new(struct kunit *test)
 {
-	struct fake_host *host = hint_new_ring(test, 0);
-
-	if (!(host->features & BIT_ULL(VIRTIO_BALLOON_F_FREE_PAGE_HINT)))
-		kunit_skip(test, "free pages hold a value");
-	return host;
+	return hint_new_ring(test, 0);
 }
 
 /* Free memory that a round leaves to the guest, in guest pages */
@@ -67,6 +58,15 @@ static void hint_round(struct fake_host *host, u32 id)
 	fake_set_hint_id(host, id);
 	fake_wait(host, host->begun == id || host->ended > ended);
 	fake_wait(host, host->ended > ended);
+}
+
+/* Ask for a round, of a host that answers so, until it was told of some blocks. */
+static void hint_stall(struct fake_host *host, enum fake_answers answers,
+		       unsigned int blocks)
+{
+	host->answers = answers;
+	fake_set_hint_id(host, HINT_ID);
+	fake_wait(host, host->hints > blocks);
 }
 
 static void hint_done(struct fake_host *host)
@@ -100,7 +100,7 @@ static void vb_h2_id_is_given_once(struct kunit *test)
 
 	hint_round(host, HINT_ID);
 	fake_set_hint_id(host, HINT_ID);
-	hint_sleep(HZ / 10);
+	fake_sleep(HZ / 10);
 	KUNIT_EXPECT_EQ(test, host->rounds, 1);
 	KUNIT_EXPECT_EQ(test, host->ended, 1);
 	hint_done(host);
@@ -112,18 +112,16 @@ static void vb_h3_stops_when_told(struct kunit *test)
 	struct fake_host *host = hint_new_ring(test, 16);
 	unsigned long pages;
 
-	host->answers = FAKE_STEPPED;
-	fake_set_hint_id(host, HINT_ID);
-	fake_wait(host, host->hints);
+	hint_stall(host, FAKE_STEPPED, 0);
 	fake_set_hint_id(host, VIRTIO_BALLOON_CMD_ID_STOP);
-	hint_sleep(2);
+	fake_sleep(2);
 	host->answers = FAKE_AT_ONCE;
 	fake_step(host, UINT_MAX);
 	fake_wait(host, host->ended == 1);
 	KUNIT_EXPECT_LE(test, host->hints, 16);
 	pages = hint_of(host)->pages;
 	KUNIT_EXPECT_GT(test, pages, 0);
-	hint_sleep(HZ / 10);
+	fake_sleep(HZ / 10);
 	KUNIT_EXPECT_EQ(test, hint_of(host)->pages, pages);
 
 	/* the next round offers them again */
@@ -141,11 +139,11 @@ static void vb_h4_ends_with_stop(struct kunit *test)
 	struct fake_host *host = hint_new(test);
 
 	hint_round(host, HINT_ID);
-	hint_sleep(HZ / 10);
+	fake_sleep(HZ / 10);
 	KUNIT_EXPECT_EQ(test, host->ended, 1);
 	KUNIT_EXPECT_EQ(test, host->begun, VIRTIO_BALLOON_CMD_ID_STOP);
 	fake_set_hint_id(host, VIRTIO_BALLOON_CMD_ID_STOP);
-	hint_sleep(HZ / 10);
+	fake_sleep(HZ / 10);
 	KUNIT_EXPECT_EQ(test, host->ended, 1);
 	hint_done(host);
 }
@@ -172,7 +170,7 @@ static void vb_h6_done_releases_all(struct kunit *test)
 	struct fake_host *host = hint_new(test);
 
 	hint_round(host, HINT_ID);
-	hint_sleep(HZ);
+	fake_sleep(HZ);
 	KUNIT_EXPECT_EQ(test, hint_of(host)->pages * VIRTIO_BALLOON_UNITS,
 			host->hinted);
 	hint_done(host);
@@ -201,11 +199,9 @@ static void done_with_blocks_unanswered(struct kunit *test)
 {
 	struct fake_host *host = hint_new_ring(test, 8);
 
-	host->answers = FAKE_STEPPED;
-	fake_set_hint_id(host, HINT_ID);
-	fake_wait(host, host->hints);
+	hint_stall(host, FAKE_STEPPED, 0);
 	fake_set_hint_id(host, VIRTIO_BALLOON_CMD_ID_DONE);
-	hint_sleep(HZ / 10);
+	fake_sleep(HZ / 10);
 	KUNIT_EXPECT_GT(test, hint_of(host)->pages, 0);
 	KUNIT_EXPECT_EQ(test, hint_of(host)->state, VIRTIO_BALLOON_HINT_RETURN);
 	host->answers = FAKE_AT_ONCE;
@@ -241,10 +237,8 @@ static void silent_host(struct kunit *test)
 {
 	struct fake_host *host = hint_new(test);
 
-	host->answers = FAKE_NEVER;
-	fake_set_hint_id(host, HINT_ID);
-	fake_wait(host, host->hints);
-	hint_sleep(5 * HZ);
+	hint_stall(host, FAKE_NEVER, 0);
+	fake_sleep(5 * HZ);
 	KUNIT_EXPECT_LE(test, host->queue[FAKE_HINT].kicks, 100);
 	fake_unbind(host);
 	fake_check(host);
@@ -254,11 +248,9 @@ static void broken_ring(struct kunit *test)
 {
 	struct fake_host *host = hint_new(test);
 
-	host->answers = FAKE_NEVER;
-	fake_set_hint_id(host, HINT_ID);
-	fake_wait(host, host->hints);
+	hint_stall(host, FAKE_NEVER, 0);
 	fake_break(host);
-	hint_sleep(HZ);
+	fake_sleep(HZ);
 	fake_unbind(host);
 	fake_check(host);
 }
@@ -268,9 +260,7 @@ static void unbound_in_a_round(struct kunit *test)
 {
 	struct fake_host *host = hint_new_ring(test, 16);
 
-	host->answers = FAKE_LATE;
-	fake_set_hint_id(host, HINT_ID);
-	fake_wait(host, host->hints > 20);
+	hint_stall(host, FAKE_LATE, 20);
 	fake_unbind(host);
 	fake_check(host);
 	fake_bind(host);
@@ -318,10 +308,8 @@ static void pressure_in_a_round(struct kunit *test)
 {
 	struct fake_host *host = hint_new_ring(test, 16);
 
-	host->answers = FAKE_STEPPED;
-	fake_set_hint_id(host, HINT_ID);
-	fake_wait(host, host->hints);
-	hint_sleep(2);
+	hint_stall(host, FAKE_STEPPED, 0);
+	fake_sleep(2);
 	while (hint_press(host, 1000) != SHRINK_STOP)
 		;
 	KUNIT_EXPECT_EQ(test, hint_of(host)->pages * VIRTIO_BALLOON_UNITS,
@@ -339,9 +327,7 @@ static void frozen_in_a_round(struct kunit *test)
 {
 	struct fake_host *host = hint_new_ring(test, 16);
 
-	host->answers = FAKE_LATE;
-	fake_set_hint_id(host, HINT_ID);
-	fake_wait(host, host->hints > 20);
+	hint_stall(host, FAKE_LATE, 20);
 	fake_freeze(host);
 	fake_check(host);
 	host->answers = FAKE_AT_ONCE;
@@ -378,7 +364,7 @@ static void hints_at_random(struct kunit *test)
 			break;
 		default:
 			fake_step(host, prandom_u32_state(&rnd) % 8);
-			hint_sleep(prandom_u32_state(&rnd) % 3);
+			fake_sleep(prandom_u32_state(&rnd) % 3);
 		}
 	}
 	host->answers = FAKE_AT_ONCE;

@@ -13,11 +13,6 @@
 /* Guest pages that the notifier gives at first */
 #define OOM_FIRST	(SZ_4M / PAGE_SIZE)
 
-static void oom_sleep(unsigned long delay)
-{
-	schedule_timeout_idle(delay);
-}
-
 static struct virtio_balloon *oom_balloon(struct fake_host *host)
 {
 	return host->vdev.priv;
@@ -37,14 +32,7 @@ static unsigned long oom_strike(struct fake_host *host)
 /* A device of the case's kind that may deflate on OOM */
 static struct fake_host *oom_new(struct kunit *test)
 {
-	struct fake_setup *setup = kunit_kzalloc(test, sizeof(*setup),
-						 GFP_KERNEL);
-
-	KUNIT_ASSERT_NOT_NULL(test, setup);
-	if (test->param_value)
-		*setup = *(const struct fake_setup *)test->param_value;
-	setup->features |= BIT_ULL(VIRTIO_BALLOON_F_DEFLATE_ON_OOM);
-	return fake_new(test, setup);
+	return fake_new_with(test, BIT_ULL(VIRTIO_BALLOON_F_DEFLATE_ON_OOM));
 }
 
 static struct fake_host *oom_inflated(struct kunit *test, unsigned long pages)
@@ -112,7 +100,7 @@ static void oom_wants_more_in_a_storm(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, oom_strike(host), first);
 	KUNIT_EXPECT_EQ(test, oom_strike(host), 4 * first);
-	oom_sleep(HZ + 2);
+	fake_sleep(HZ + 2);
 	first = 55 * OOM_FIRST / 2 / 16;
 	KUNIT_EXPECT_EQ(test, oom_strike(host), first);
 	KUNIT_EXPECT_EQ(test, oom_strike(host), 4 * first);
@@ -160,7 +148,7 @@ static void oom_strikes_in_a_notification(struct kunit *test)
 	fake_set_target(host, 2 * fake_batch(host) + 5);
 	fake_wait(host, host->data);
 	host->on_kick = NULL;
-	oom_sleep(HZ);
+	fake_sleep(HZ);
 	fake_check(host);
 	fake_set_target(host, 700);
 	fake_settle(host);
@@ -186,7 +174,7 @@ static void oom_takes_what_is_gathered(struct kunit *test)
 static void oom_expect_hold(struct fake_host *host, unsigned long seconds)
 {
 	oom_strike(host);
-	oom_sleep(HZ / 2);
+	fake_sleep(HZ / 2);
 	KUNIT_EXPECT_EQ(host->test, oom_balloon(host)->hold_for, seconds * HZ);
 	KUNIT_EXPECT_EQ(host->test, oom_balloon(host)->state,
 			VIRTIO_BALLOON_STATE_HELD_OFF);
@@ -208,9 +196,9 @@ static void hold_off_takes_its_time(struct kunit *test)
 	struct fake_host *host = oom_inflated(test, 3 * OOM_FIRST);
 
 	oom_expect_hold(host, 10);
-	oom_sleep(8 * HZ);
+	fake_sleep(8 * HZ);
 	KUNIT_EXPECT_TRUE(test, oom_told(host, 2 * OOM_FIRST));
-	oom_sleep(3 * HZ);
+	fake_sleep(3 * HZ);
 	KUNIT_EXPECT_EQ(test, oom_balloon(host)->state,
 			VIRTIO_BALLOON_STATE_IDLE);
 	fake_settle(host);
@@ -241,7 +229,7 @@ static void hold_off_ends_with_the_target(struct kunit *test)
 	oom_strike(host);
 	fake_wait(host, oom_told(host, 2 * OOM_FIRST));
 	fake_set_target(host, 3 * OOM_FIRST);
-	oom_sleep(HZ);
+	fake_sleep(HZ);
 	KUNIT_EXPECT_EQ(test, fake_held(host), 2 * OOM_FIRST);
 	fake_set_target(host, 3 * OOM_FIRST + 1);
 	fake_settle(host);
@@ -257,11 +245,11 @@ static void hold_off_awaits_plenty(struct kunit *test)
 	oom_strike(host);
 	scoped_guard(mutex, &vb->accounts)
 		vb->held = totalram_pages();
-	oom_sleep(12 * HZ);
+	fake_sleep(12 * HZ);
 	KUNIT_EXPECT_EQ(test, vb->state, VIRTIO_BALLOON_STATE_HELD_OFF);
 	scoped_guard(mutex, &vb->accounts)
 		vb->held = OOM_FIRST;
-	oom_sleep(8 * HZ);
+	fake_sleep(8 * HZ);
 	KUNIT_EXPECT_EQ(test, vb->state, VIRTIO_BALLOON_STATE_HELD_OFF);
 	fake_settle(host);
 }
@@ -275,7 +263,7 @@ static void floor_is_kept(struct kunit *test)
 	virtio_balloon_floor_mib = (available - 20000) >> (20 - PAGE_SHIFT);
 	fake_set_target(host, available);
 	fake_wait(host, vb->state == VIRTIO_BALLOON_STATE_AT_FLOOR);
-	oom_sleep(5 * HZ);
+	fake_sleep(5 * HZ);
 	KUNIT_EXPECT_EQ(test, vb->state, VIRTIO_BALLOON_STATE_AT_FLOOR);
 	/* to a block of pages, more or less, and to what a CPU took meanwhile */
 	KUNIT_EXPECT_GE(test, si_mem_available() + fake_on_cpus() + 1024 + FAKE_NOISE,
@@ -300,20 +288,20 @@ static void states_follow_the_balloon(struct kunit *test)
 	struct virtio_balloon *vb = oom_balloon(host);
 
 	fake_wait(host, host->config_reads);
-	oom_sleep(2);
+	fake_sleep(2);
 	KUNIT_EXPECT_EQ(test, vb->state, VIRTIO_BALLOON_STATE_IDLE);
 	host->answers = FAKE_STEPPED;
 	fake_set_target(host, 700);
 	fake_wait(host, host->outstanding);
 	KUNIT_EXPECT_EQ(test, vb->state, VIRTIO_BALLOON_STATE_INFLATING);
 	fake_settle(host);
-	oom_sleep(2);
+	fake_sleep(2);
 	KUNIT_EXPECT_EQ(test, vb->state, VIRTIO_BALLOON_STATE_IDLE);
 	fake_set_target(host, 10);
 	fake_wait(host, host->outstanding);
 	KUNIT_EXPECT_EQ(test, vb->state, VIRTIO_BALLOON_STATE_DEFLATING);
 	fake_settle(host);
-	oom_sleep(2);
+	fake_sleep(2);
 	KUNIT_EXPECT_EQ(test, vb->state, VIRTIO_BALLOON_STATE_IDLE);
 }
 
@@ -357,7 +345,7 @@ static void attributes_follow_the_balloon(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, oom_read_bytes(host, "released_on_oom", buf), 0);
 
 	freed = oom_strike(host);
-	oom_sleep(HZ / 2);
+	fake_sleep(HZ / 2);
 	KUNIT_EXPECT_STREQ(test, oom_read(host, "state", buf), "held off\n");
 	KUNIT_EXPECT_STREQ(test, oom_read(host, "reason", buf),
 			   "the guest was out of memory\n");
@@ -405,7 +393,7 @@ static void oom_at_random(struct kunit *test)
 			break;
 		default:
 			fake_step(host, prandom_u32_state(&rnd) % 4);
-			oom_sleep(prandom_u32_state(&rnd) % 5);
+			fake_sleep(prandom_u32_state(&rnd) % 5);
 		}
 	}
 	host->answers = FAKE_AT_ONCE;

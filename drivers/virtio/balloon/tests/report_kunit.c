@@ -18,25 +18,6 @@
 /* A block that is reported, and that CPUs do not keep on lists of their own */
 #define REPORT_ORDER	MAX_PAGE_ORDER
 
-/* A device of the case's kind that offers @features besides */
-static struct fake_setup report_setup(struct kunit *test, u64 features)
-{
-	const struct fake_setup *param = test->param_value;
-	struct fake_setup setup = {};
-
-	if (param)
-		setup = *param;
-	setup.features |= features;
-	return setup;
-}
-
-static struct fake_host *report_new(struct kunit *test, u64 features)
-{
-	struct fake_setup setup = report_setup(test, features);
-
-	return fake_new(test, &setup);
-}
-
 /* Whether free pages of this kernel hold a value: a matter of how it booted */
 static bool report_fills(void)
 {
@@ -89,7 +70,7 @@ static void report_await_silence(struct fake_host *host)
 /* Do not accept PAGE_POISON unless deflated pages are written with it. */
 static void vb_f2_poison_if_pages_are_filled(struct kunit *test)
 {
-	struct fake_host *host = report_new(test, REPORT_POISON);
+	struct fake_host *host = fake_new_with(test, REPORT_POISON);
 
 	KUNIT_EXPECT_EQ(test, report_accepts(host, REPORT_POISON),
 			report_fills());
@@ -98,7 +79,7 @@ static void vb_f2_poison_if_pages_are_filled(struct kunit *test)
 /* Do not accept PAGE_REPORTING without PAGE_POISON if free pages have a value. */
 static void vb_f3_reporting_wants_poison(struct kunit *test)
 {
-	struct fake_host *host = report_new(test, REPORT_REPORTING);
+	struct fake_host *host = fake_new_with(test, REPORT_REPORTING);
 
 	KUNIT_EXPECT_EQ(test, report_accepts(host, REPORT_REPORTING),
 			!report_fills());
@@ -115,7 +96,7 @@ static void vb_p1_deflated_pages_hold_poison_val(struct kunit *test)
 	struct page *page;
 
 	report_needs_filling(test, true);
-	host = report_new(test, REPORT_POISON);
+	host = fake_new_with(test, REPORT_POISON);
 	fake_set_target(host, 700);
 	fake_settle(host);
 	page = fake_held_page(host, 350);
@@ -131,7 +112,7 @@ static void vb_p2_poison_val_after_each_reset(struct kunit *test)
 	struct fake_host *host;
 
 	report_needs_filling(test, true);
-	host = report_new(test, REPORT_BOTH);
+	host = fake_new_with(test, REPORT_BOTH);
 	KUNIT_EXPECT_TRUE(test, host->poisoned);
 	KUNIT_EXPECT_EQ(test, le32_to_cpu(host->config.poison_val),
 			page_poisoning_enabled_static() ? 0xaaaaaaaa : 0);
@@ -154,7 +135,7 @@ static void vb_p3_poison_val_is_constant(struct kunit *test)
 	__le32 value;
 
 	report_needs_filling(test, true);
-	host = report_new(test, REPORT_BOTH);
+	host = fake_new_with(test, REPORT_BOTH);
 	value = host->config.poison_val;
 	fake_set_target(host, 700);
 	fake_settle(host);
@@ -170,7 +151,7 @@ static void vb_r1_reported_pages_hold_poison_val(struct kunit *test)
 	struct fake_host *host;
 
 	report_needs_filling(test, true);
-	host = report_new(test, REPORT_BOTH);
+	host = fake_new_with(test, REPORT_BOTH);
 	report_free_block(host);
 	report_free_block(host);
 }
@@ -182,7 +163,7 @@ static void vb_r1_reported_pages_may_change(struct kunit *test)
 	struct page *page;
 
 	report_needs_filling(test, false);
-	host = report_new(test, REPORT_BOTH);
+	host = fake_new_with(test, REPORT_BOTH);
 	report_free_block(host);
 	page = alloc_pages(GFP_KERNEL | __GFP_ZERO, 0);
 	KUNIT_ASSERT_NOT_NULL(test, page);
@@ -197,7 +178,7 @@ static void vb_r1_reported_pages_may_change(struct kunit *test)
 /* A reported page is not used before the answer, however late that is. */
 static void vb_r2_nothing_is_used_before_the_answer(struct kunit *test)
 {
-	struct fake_host *host = report_new(test, REPORT_BOTH);
+	struct fake_host *host = fake_new_with(test, REPORT_BOTH);
 	struct page *pages[8];
 	unsigned int round, i;
 
@@ -220,7 +201,7 @@ static void vb_r2_nothing_is_used_before_the_answer(struct kunit *test)
 /* Nothing is reported before DRIVER_OK; fake_report.c looks. */
 static void vb_r3_reports_follow_driver_ok(struct kunit *test)
 {
-	struct fake_host *host = report_new(test, REPORT_BOTH);
+	struct fake_host *host = fake_new_with(test, REPORT_BOTH);
 	unsigned long reported;
 
 	fake_wait(host, host->reported);
@@ -233,7 +214,7 @@ static void vb_r3_reports_follow_driver_ok(struct kunit *test)
 /* Large blocks are reported, each once; fake_report.c looks at their size. */
 static void vb_r4_large_blocks_are_reported(struct kunit *test)
 {
-	struct fake_host *host = report_new(test, REPORT_BOTH);
+	struct fake_host *host = fake_new_with(test, REPORT_BOTH);
 	unsigned long first, second;
 
 	fake_wait(host, host->reported);
@@ -249,7 +230,7 @@ static void vb_r4_large_blocks_are_reported(struct kunit *test)
 /* The ring takes fewer blocks than a report has. */
 static void short_ring(struct kunit *test)
 {
-	struct fake_setup setup = report_setup(test, REPORT_BOTH);
+	struct fake_setup setup = fake_setup_with(test, REPORT_BOTH);
 	struct fake_host *host;
 
 	setup.ring = 2;
@@ -262,7 +243,7 @@ static void short_ring(struct kunit *test)
 /* The host lets reports wait; unbinding ends all the same. */
 static void silent_host(struct kunit *test)
 {
-	struct fake_host *host = report_new(test, REPORT_BOTH);
+	struct fake_host *host = fake_new_with(test, REPORT_BOTH);
 
 	fake_set_target(host, 700);
 	fake_settle(host);
@@ -278,7 +259,7 @@ static void silent_host(struct kunit *test)
 /* A slow host is waited for, also by the one who unbinds. */
 static void slow_host(struct kunit *test)
 {
-	struct fake_host *host = report_new(test, REPORT_BOTH);
+	struct fake_host *host = fake_new_with(test, REPORT_BOTH);
 	unsigned int resets;
 
 	host->answers = FAKE_LATE;
@@ -291,7 +272,7 @@ static void slow_host(struct kunit *test)
 /* The rings break in mid-report: the blocks come back, nobody waits. */
 static void broken_ring(struct kunit *test)
 {
-	struct fake_host *host = report_new(test, REPORT_BOTH);
+	struct fake_host *host = fake_new_with(test, REPORT_BOTH);
 
 	host->answers = FAKE_NEVER;
 	fake_wait(host, host->reporting);
@@ -305,7 +286,7 @@ static void broken_ring(struct kunit *test)
 /* Lost and doubled interrupts, odd used lengths */
 static void odd_answers(struct kunit *test)
 {
-	struct fake_host *host = report_new(test, REPORT_BOTH);
+	struct fake_host *host = fake_new_with(test, REPORT_BOTH);
 	enum fake_interrupts interrupts;
 
 	host->used_len = 0xffffff00;
@@ -322,7 +303,7 @@ static void odd_answers(struct kunit *test)
 /* After sleep, the host may be a new one: it hears of all free memory again. */
 static void restored(struct kunit *test)
 {
-	struct fake_host *host = report_new(test, REPORT_BOTH);
+	struct fake_host *host = fake_new_with(test, REPORT_BOTH);
 	unsigned long before;
 
 	report_free_block(host);
@@ -347,7 +328,7 @@ static void second_reporter(struct kunit *test)
 	struct fake_host *host;
 
 	KUNIT_ASSERT_EQ(test, 0, page_reporting_register(&other));
-	host = report_new(test, REPORT_BOTH);
+	host = fake_new_with(test, REPORT_BOTH);
 	fake_set_target(host, 700);
 	fake_settle(host);
 	fake_unbind(host);

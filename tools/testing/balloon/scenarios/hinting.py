@@ -15,17 +15,12 @@ BANDWIDTH = 100 * MIB
 SLACK = 48 * MIB
 
 
-def _used(vm):
-    memory = vm.agent.memory()
-    return memory.total - memory.info["MemFree"] * 1024
-
-
 def _free_as_before(run, vm, free, what):
     """What was hinted is back with the guest."""
     def back():
-        return vm.agent.memory().info["MemFree"] * 1024 > free - 16 * MIB
+        return vm.agent.memory().free > free - 16 * MIB
     vm.wait(back, f"the guest to have its memory back {what}", 20, 0.1)
-    run.check(vm.agent.memory().info["MemFree"] * 1024 < free + 64 * MIB, "too much is free")
+    run.check(vm.agent.memory().free < free + 64 * MIB, "too much is free")
 
 
 def _check_sums(run, vm, job):
@@ -54,18 +49,18 @@ def to_file(run, slack):
     """Hinted memory is not sent, live memory is intact, both sides have their memory back."""
     with run.vm(memory=MEMORY, balloon=HINTING, extra=IOTHREAD, rest=False) as vm:
         sums = _prepare(vm)
-        used, free = _used(vm), vm.agent.memory().info["MemFree"] * 1024
+        before = vm.agent.memory()
         path = vm.folder / "stream"
         cost = migration.to_file(vm, path, bandwidth=BANDWIDTH)
-        _check_cost(run, cost, used, slack)
+        _check_cost(run, cost, before.used, slack)
         with migration.Arrival(vm, f"exec:cat {path}") as there:
             _check_sums(run, there, migration.job_there(there, sums))
-            _free_as_before(run, there, free, "on arrival")
+            _free_as_before(run, there, before.free, "on arrival")
             there.set_balloon(MEMORY // 2 // 4096 * 4096)
             there.wait_balloon(MEMORY // 2 // 4096 * 4096)
         vm.qmp.command("cont")
         _check_sums(run, vm, sums)
-        _free_as_before(run, vm, free, "at the source")
+        _free_as_before(run, vm, before.free, "at the source")
 
 
 @scenario("N12", "300 MiB touched and freed, migrated to a file, restored; source goes on")
@@ -79,16 +74,16 @@ def cancelled(run):
     """The first is too slow to end; what it hinted goes back when it is cancelled."""
     with run.vm(memory=MEMORY, balloon=HINTING, extra=IOTHREAD, rest=False) as vm:
         sums = _prepare(vm)
-        used, free = _used(vm), vm.agent.memory().info["MemFree"] * 1024
+        before = vm.agent.memory()
         for _ in range(2):
             migration.begin(vm, "exec:cat >/dev/null", bandwidth=MIB)
-            vm.wait(lambda: vm.agent.memory().info["MemFree"] * 1024 < free - FREED * MIB,
+            vm.wait(lambda: vm.agent.memory().free < before.free - FREED * MIB,
                     "blocks to be hinted", 20, 0.05)
             vm.qmp.command("migrate_cancel")
             vm.wait(lambda: migration.status(vm)["status"] == "cancelled", "the end of it")
-            _free_as_before(run, vm, free, "after a migration that was cancelled")
+            _free_as_before(run, vm, before.free, "after a migration that was cancelled")
         cost = migration.to_file(vm, "/dev/null", bandwidth=BANDWIDTH)
-        _check_cost(run, cost, used)
+        _check_cost(run, cost, before.used)
         vm.qmp.command("cont")
         _check_sums(run, vm, sums)
-        _free_as_before(run, vm, free, "after the migration")
+        _free_as_before(run, vm, before.free, "after the migration")
