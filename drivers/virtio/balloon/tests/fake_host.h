@@ -396,7 +396,7 @@ bool fake_at_rest(struct fake_host *host);
 void fake_settle(struct fake_host *host);
 void fake_check(struct fake_host *host);
 unsigned long fake_held(struct fake_host *host);
-unsigned long fake_on_cpus(void);
+unsigned long fake_on_cpus(const struct fake_host *host);
 unsigned long fake_unmanaged(struct fake_host *host);
 struct page *fake_held_page(struct fake_host *host, unsigned long nth);
 unsigned long fake_batch(struct fake_host *host);

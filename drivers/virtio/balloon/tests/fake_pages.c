@@ -45,25 +45,27 @@ static void fake_zones_init(struct fake_host *host, int nid)
 
 /**
  * fake_on_cpus() - pages that are free, but on the lists of CPUs
+ * @host: the fake host
  *
  * Return: guest pages.
  */
-unsigned long fake_on_cpus(void)
+unsigned long fake_on_cpus(const struct fake_host *host)
 {
 	unsigned long pages = 0;
-	struct zone *zone;
+	unsigned int z;
 	int cpu;
 
-	for_each_populated_zone(zone)
+	for (z = 0; z < host->nr_zones; z++)
 		for_each_online_cpu(cpu)
-			pages += per_cpu_ptr(zone->per_cpu_pageset, cpu)->count;
+			pages += per_cpu_ptr(host->zones[z].zone->per_cpu_pageset,
+					     cpu)->count;
 	return pages;
 }
 
 /* Free pages, those on the lists of CPUs and those of slab included */
 static unsigned long fake_free_pages(struct fake_host *host)
 {
-	unsigned long free = fake_on_cpus();
+	unsigned long free = fake_on_cpus(host);
 	unsigned int z;
 
 	for (z = 0; z < host->nr_zones; z++) {
