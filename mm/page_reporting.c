@@ -37,15 +37,14 @@
  * 1/PAGE_REPORTING_DUTY of one CPU.
  *
  * Pacing. Measured are, for each zone, how many pages the last pass reported
- * (fresh), and how many marked pages were taken since; and whether any large
- * block was freed since. Pages that were reported and taken again within one
+ * (fresh), and how many marked pages were taken since; and how many pages the
+ * guest allocated since. Pages that were reported and taken again within one
  * period (page_reporting_delay_ms) were reported in vain. That many are kept in
  * reserve: they stay unreported, at the front of the lists, for as many passes
- * as there were failures, doubling (up to PAGE_REPORTING_HOLD_OFF). When no
- * large block was freed for a period memory is quiet, and nothing is held back.
- * Free pages that CPUs keep on lists of their own are reported too, when there
- * are many more of them than pages were allocated in the period before: or the
- * CPUs would soon have to fetch them again.
+ * as there were failures, doubling (up to PAGE_REPORTING_HOLD_OFF). Free pages
+ * that CPUs keep on lists of their own are not reported either. Both are, when
+ * they are PAGE_REPORTING_QUIET times as many as were allocated in a period: at
+ * that rate nobody will miss them soon.
  * Errors double the pause before the next pass, up to PAGE_REPORTING_PAUSE.
  *
  * Hand-over. Whole free blocks may also be had for longer, by who tells a host of
@@ -78,6 +77,9 @@
 #include "internal.h"
 #include "page_reporting.h"
 
+#define CREATE_TRACE_POINTS
+#include <trace/events/page_reporting.h>
+
 /* Blocks looked at, taken or put back, at most, while zone->lock is held */
 #define PAGE_REPORTING_HOLD		32
 /* Of what a zone has to spare, one in so many pages may be with the reporter */
@@ -88,8 +90,8 @@
 #define PAGE_REPORTING_SLICE		(2 * NSEC_PER_MSEC)
 /* For how many passes pages are kept in reserve, at most */
 #define PAGE_REPORTING_HOLD_OFF		32
-/* CPUs' lists are emptied of so many times as many pages as were allocated */
-#define PAGE_REPORTING_IDLE_CPUS	8
+/* What is so many times as much as was allocated in a period is not held back */
+#define PAGE_REPORTING_QUIET		8
 /* Period if page_reporting_delay_ms is shorter; pause after errors, at most */
 #define PAGE_REPORTING_PERIOD		(HZ / 10)
 #define PAGE_REPORTING_PAUSE		(60 * HZ)
@@ -133,7 +135,6 @@ struct page_reporting_zone {
  * struct page_reporting_node - a node, and the pass over it
  * @work: makes the pass; all that follows but @freed is its own
  * @freed: large blocks were freed since the last pass began
- * @active: large blocks were freed in the period before the pass
  * @allocated: pages the guest had allocated ever, when the pass began
  * @lately: of them, since the pass before
  * @nid: the node
@@ -155,7 +156,6 @@ struct page_reporting_zone {
 struct page_reporting_node {
 	struct delayed_work work;
 	bool freed;
-	bool active;
 	unsigned long allocated;
 	unsigned long lately;
 	int nid;
@@ -290,9 +290,17 @@ static unsigned long page_reporting_unmarked(const struct zone *zone,
 	return pages;
 }
 
+/* Whether so many pages are more than the guest will soon need. */
+static bool page_reporting_plenty(const struct page_reporting_node *node,
+				  unsigned long pages)
+{
+	return pages / PAGE_REPORTING_QUIET > node->lately;
+}
+
 /* See how the last report of a zone fared: how many pages to keep in reserve. */
-static void page_reporting_learn(struct page_reporting_zone *pz,
-				 unsigned long taken, bool active)
+static void page_reporting_learn(const struct page_reporting_node *node,
+				 struct page_reporting_zone *pz,
+				 unsigned long taken)
 {
 	unsigned long vain = min(taken, pz->fresh);
 
@@ -305,7 +313,7 @@ static void page_reporting_learn(struct page_reporting_zone *pz,
 	} else if (pz->fresh) {
 		pz->hold_off /= 2;
 	}
-	if (!active)
+	if (page_reporting_plenty(node, pz->reserve))
 		pz->hold = 0;
 	if (!pz->hold)
 		pz->reserve = 0;
@@ -359,8 +367,8 @@ static void page_reporting_enter_zone(struct page_reporting_node *node)
 	pz->seen = pz->taken;
 	page_reporting_unlock(node, zone, since);
 
-	page_reporting_learn(pz, taken, node->active);
-	if (page_reporting_on_cpus(zone) / PAGE_REPORTING_IDLE_CPUS > node->lately)
+	page_reporting_learn(node, pz, taken);
+	if (page_reporting_plenty(node, page_reporting_on_cpus(zone)))
 		page_reporting_drain_cpus(zone);
 
 	since = page_reporting_lock(zone);
@@ -517,6 +525,8 @@ page_reporting_report(struct page_reporting_node *node)
 			      -ENODEV;
 	mutex_unlock(&page_reporting_calling);
 
+	trace_page_reporting_report(node->nid, page_reporting_zone_of(node)->name,
+				    node->nents, node->isolated, node->error);
 	if (prdev && node->error)
 		atomic64_inc(&page_reporting_counters.failures);
 	if (!node->error)
@@ -667,38 +677,46 @@ static void page_reporting_begin(struct page_reporting_node *node)
 
 	node->lately = allocated - node->allocated;
 	node->allocated = allocated;
-	node->active = xchg(&node->freed, false);
+	WRITE_ONCE(node->freed, false);
 	WRITE_ONCE(page_reporting_noted, false);
 	node->zone = -1;
 	node->error = 0;
 	node->state = PAGE_REPORTING_ADVANCE;
 }
 
-/* Whether what a pass did has to be looked at again after a period. */
-static bool page_reporting_watching(const struct page_reporting_node *node)
+/*
+ * A pass is over, and what it did may have to be looked at again: after how many
+ * jiffies. 0 for when memory is freed.
+ */
+static unsigned long page_reporting_next(const struct page_reporting_node *node)
 {
+	unsigned long fresh = 0, reserve = 0, next;
 	unsigned int i;
 
-	for (i = 0; i < MAX_NR_ZONES; i++)
-		if (node->zones[i].fresh || node->zones[i].hold)
-			return true;
-	return READ_ONCE(node->freed);
+	for (i = 0; i < MAX_NR_ZONES; i++) {
+		fresh += node->zones[i].fresh;
+		reserve += node->zones[i].reserve;
+	}
+	if (fresh || reserve || READ_ONCE(node->freed))
+		next = node->pause ?: page_reporting_period();
+	else
+		next = node->pause;
+	trace_page_reporting_pass(node->nid, fresh, reserve, node->lately,
+				  node->error, jiffies_to_msecs(next));
+	return next;
 }
 
-/* A pass is over: when is the next? If nothing is said, when memory is freed. */
 static void page_reporting_finish(struct page_reporting_node *node)
 {
-	unsigned long period = page_reporting_period();
+	unsigned long period = page_reporting_period(), next;
 
 	atomic64_inc(&page_reporting_counters.passes);
 	node->pause = node->error ? clamp(2 * node->pause, period,
 					  max_t(unsigned long, period,
 						PAGE_REPORTING_PAUSE)) : 0;
-	if (!READ_ONCE(page_reporting_dev))
-		return;
-	if (node->pause || page_reporting_watching(node))
-		mod_delayed_work(page_reporting_wq, &node->work,
-				 node->pause ?: period);
+	next = page_reporting_next(node);
+	if (next && READ_ONCE(page_reporting_dev))
+		mod_delayed_work(page_reporting_wq, &node->work, next);
 }
 
 /* Leave the CPU and the zone's lock to others for a while. */

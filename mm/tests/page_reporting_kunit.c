@@ -864,39 +864,48 @@ static void counters_are_right(struct kunit *test)
 /* What the pacing makes of what was measured */
 static void pacing_learns(struct kunit *test)
 {
+	struct page_reporting_node *node = kunit_kzalloc(test, sizeof(*node),
+							 GFP_KERNEL);
 	struct page_reporting_zone pz = {};
 	unsigned int i;
 
+	KUNIT_ASSERT_NOT_NULL(test, node);
+	node->lately = 1000;
+
 	/* taken, but not what was just reported: that is fine */
-	page_reporting_learn(&pz, 1000, true);
+	page_reporting_learn(node, &pz, 1000);
 	KUNIT_EXPECT_EQ(test, pz.reserve, 0);
 	/* reported in vain: held back, and longer each time */
 	for (i = 1; i < 200; i *= 2) {
 		pz.fresh = 1000;
-		page_reporting_learn(&pz, 600, true);
+		page_reporting_learn(node, &pz, 600);
 		KUNIT_EXPECT_EQ(test, pz.reserve, 600);
 		KUNIT_EXPECT_EQ(test, pz.hold, min(i, PAGE_REPORTING_HOLD_OFF));
 		while (pz.hold) {
 			KUNIT_EXPECT_EQ(test, pz.reserve, 600);
-			page_reporting_learn(&pz, 0, true);
+			page_reporting_learn(node, &pz, 0);
 		}
 		KUNIT_EXPECT_EQ(test, pz.reserve, 0);
 	}
 	/* not more than was reported, and added to what is held back already */
 	pz.fresh = 100;
-	page_reporting_learn(&pz, 600, true);
+	page_reporting_learn(node, &pz, 600);
 	KUNIT_EXPECT_EQ(test, pz.reserve, 100);
 	pz.fresh = 50;
-	page_reporting_learn(&pz, 50, true);
+	page_reporting_learn(node, &pz, 50);
 	KUNIT_EXPECT_EQ(test, pz.reserve, 150);
-	/* when memory is quiet nothing is held back */
-	page_reporting_learn(&pz, 0, false);
+	/* nothing is held back that would last for long */
+	node->lately = 150 / PAGE_REPORTING_QUIET;
+	page_reporting_learn(node, &pz, 0);
+	KUNIT_EXPECT_EQ(test, pz.reserve, 150);
+	node->lately--;
+	page_reporting_learn(node, &pz, 0);
 	KUNIT_EXPECT_EQ(test, pz.reserve, 0);
 	KUNIT_EXPECT_EQ(test, pz.hold, 0);
 	/* reports that were of use are forgiven with */
 	for (i = 0; i < 10; i++) {
 		pz.fresh = 1000;
-		page_reporting_learn(&pz, 0, true);
+		page_reporting_learn(node, &pz, 0);
 	}
 	KUNIT_EXPECT_EQ(test, pz.hold_off, 0);
 }
