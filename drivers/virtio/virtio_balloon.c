@@ -25,7 +25,7 @@ static const struct virtio_balloon_feature *const virtio_balloon_features[] = {
 	&virtio_balloon_oom_feature,
 };
 
-static_assert(ARRAY_SIZE(virtio_balloon_features) == VIRTIO_BALLOON_FEATURES);
+static_assert(ARRAY_SIZE(virtio_balloon_features) <= VIRTIO_BALLOON_FEATURES);
 
 /* See what was negotiated: the one place that asks, but for the features. */
 static void virtio_balloon_negotiated(struct virtio_balloon *vb)

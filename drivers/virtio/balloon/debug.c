@@ -66,26 +66,13 @@ void virtio_balloon_set_state(struct virtio_balloon *vb,
 		state = VIRTIO_BALLOON_STATE_STOPPING;
 	if (vb->state == state)
 		return;
-	trace_virtio_balloon_state(dev_name(&vb->vdev->dev),
+	trace_virtio_balloon_state(vb->vdev,
 				   virtio_balloon_states[vb->state].name,
 				   virtio_balloon_states[state].name,
 				   vb->pages, vb->target);
 	virtio_balloon_log_left(vb);
 	WRITE_ONCE(vb->state, state);
 	virtio_balloon_log_entered(vb);
-}
-
-/**
- * virtio_balloon_note_oom() - trace a call of the OOM notifier
- * @vb: the balloon
- * @wanted: guest pages it was to give back
- * @freed: guest pages it gave back
- */
-void virtio_balloon_note_oom(struct virtio_balloon *vb, unsigned long wanted,
-			     unsigned long freed)
-{
-	trace_virtio_balloon_oom(dev_name(&vb->vdev->dev), wanted, freed,
-				 READ_ONCE(vb->pages));
 }
 
 static const char *const virtio_balloon_hint_states[] = {
@@ -110,7 +97,7 @@ void virtio_balloon_set_hint_state(struct virtio_balloon *vb,
 
 	if (hint->state == state)
 		return;
-	trace_virtio_balloon_hint(dev_name(&vb->vdev->dev), hint->id,
+	trace_virtio_balloon_hint(vb->vdev, hint->id,
 				  virtio_balloon_hint_states[state],
 				  READ_ONCE(hint->pages),
 				  READ_ONCE(hint->pressed));
@@ -160,6 +147,22 @@ static ssize_t released_on_oom_show(struct device *dev,
 }
 static DEVICE_ATTR_RO(released_on_oom);
 
+static ssize_t hinted_show(struct device *dev, struct device_attribute *attr,
+			   char *buf)
+{
+	return virtio_balloon_emit(buf,
+				   READ_ONCE(virtio_balloon_of(dev)->hinted));
+}
+static DEVICE_ATTR_RO(hinted);
+
+static ssize_t reported_show(struct device *dev, struct device_attribute *attr,
+			     char *buf)
+{
+	return virtio_balloon_emit(buf,
+				   READ_ONCE(virtio_balloon_of(dev)->reported));
+}
+static DEVICE_ATTR_RO(reported);
+
 static ssize_t state_show(struct device *dev, struct device_attribute *attr,
 			  char *buf)
 {
@@ -185,6 +188,8 @@ static struct attribute *virtio_balloon_attrs[] = {
 	&dev_attr_actual.attr,
 	&dev_attr_floor.attr,
 	&dev_attr_released_on_oom.attr,
+	&dev_attr_hinted.attr,
+	&dev_attr_reported.attr,
 	&dev_attr_state.attr,
 	&dev_attr_reason.attr,
 	NULL

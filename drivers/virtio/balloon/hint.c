@@ -241,8 +241,10 @@ static bool virtio_balloon_hint_post(struct virtio_balloon *vb)
 	spin_unlock(&hint->lock);
 	if (!page)
 		return false;
-	if (!virtio_balloon_post_hint(vb, page, page_private(page)))
+	if (!virtio_balloon_post_hint(vb, page, page_private(page))) {
+		WRITE_ONCE(vb->hinted, vb->hinted + (1UL << page_private(page)));
 		return true;
+	}
 
 	spin_lock(&hint->lock);
 	list_move(&page->lru, &hint->offer);

@@ -10,6 +10,7 @@
  * someone who has nothing else to do.
  */
 #include <linux/virtio_config.h>
+#include <trace/events/virtio_balloon.h>
 
 #include "virtio_balloon.h"
 
@@ -207,10 +208,14 @@ static void virtio_balloon_posted(struct virtio_balloon *vb,
 				  struct virtio_balloon_batch *batch,
 				  enum virtio_balloon_queue queue, bool waited)
 {
+	struct virtio_balloon_ring *ring = &vb->rings[queue];
+
 	batch->state = VIRTIO_BALLOON_POSTED;
 	batch->queue = queue;
 	batch->waited = waited;
-	virtio_balloon_count_posted(vb, &vb->rings[queue]);
+	virtio_balloon_count_posted(vb, ring);
+	trace_virtio_balloon_posted(vb->vdev, ring->vq->name, batch->count,
+				    ring->posted);
 }
 
 /**
@@ -308,6 +313,8 @@ static void virtio_balloon_reap_ring(struct virtio_balloon *vb,
 	struct virtio_balloon_batch *batch;
 
 	while ((batch = virtio_balloon_next_answer(vb, ring))) {
+		trace_virtio_balloon_answered(vb->vdev, ring->vq->name,
+					      batch->count, ring->posted);
 		WRITE_ONCE(batch->state, VIRTIO_BALLOON_ANSWERED);
 		if (batch->waited)
 			wake_up_all(&vb->answers);

@@ -15,6 +15,7 @@
  */
 #include <linux/mm.h>
 #include <linux/oom.h>
+#include <trace/events/virtio_balloon.h>
 
 #include "virtio_balloon.h"
 
@@ -167,7 +168,7 @@ static int virtio_balloon_oom_notify(struct notifier_block *nb,
 	want = virtio_balloon_oom_want(vb);
 	got = virtio_balloon_oom_release(vb, want);
 	WRITE_ONCE(vb->released_on_oom, vb->released_on_oom + got);
-	virtio_balloon_note_oom(vb, want, got);
+	trace_virtio_balloon_oom(vb->vdev, want, got, READ_ONCE(vb->pages));
 	vb->oom_at = jiffies;
 	*freed += got;
 	return NOTIFY_OK;

@@ -29,6 +29,7 @@
 #include <linux/slab.h>
 #include <linux/virtio_config.h>
 #include <linux/vmstat.h>
+#include <trace/events/virtio_balloon.h>
 
 #include "virtio_balloon.h"
 
@@ -309,8 +310,10 @@ static void virtio_balloon_read_target(struct virtio_balloon *vb)
 	target = units / VIRTIO_BALLOON_UNITS;
 
 	mutex_lock(&vb->accounts);
-	if (vb->target != target)
+	if (vb->target != target) {
+		trace_virtio_balloon_target(vb->vdev, target, vb->pages);
 		virtio_balloon_hold_reset(vb);
+	}
 	WRITE_ONCE(vb->target, target);
 	vb->retry_delay = 0;
 	mutex_unlock(&vb->accounts);

@@ -103,6 +103,16 @@ static int virtio_balloon_await_report(struct virtio_balloon *vb)
 	return err;
 }
 
+static unsigned int virtio_balloon_blocks_size(const struct scatterlist *sg,
+					       unsigned int nents)
+{
+	unsigned int pages = 0, i;
+
+	for (i = 0; i < nents; i++)
+		pages += sg[i].length >> PAGE_SHIFT;
+	return pages;
+}
+
 /* Tell the host of free blocks: of as many at a time as its queue takes. */
 static int virtio_balloon_report(struct page_reporting_dev_info *reporter,
 				 struct scatterlist *sg, unsigned int nents)
@@ -116,9 +126,13 @@ static int virtio_balloon_report(struct page_reporting_dev_info *reporter,
 		unsigned int n = min(nents, size);
 
 		sg_mark_end(&sg[n - 1]);
+		vb->report.count = virtio_balloon_blocks_size(sg, n);
 		err = virtio_balloon_post_report(vb, sg, n);
 		if (!err)
 			err = virtio_balloon_await_report(vb);
+		if (!err)
+			WRITE_ONCE(vb->reported,
+				   vb->reported + vb->report.count);
 		sg += n;
 		nents -= n;
 	}

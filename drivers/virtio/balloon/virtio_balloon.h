@@ -394,9 +394,13 @@ struct virtio_balloon_hint {
  * @nr_stats: entries of @stats in use
  * @stats_posted: @stats was posted before DRIVER_OK
  * @hint: free page hinting
+ * @hinted: guest pages that the host was told of by it, ever; @hint's work
+ *          item's, read anywhere with READ_ONCE
  * @reporter: how the page reporting core knows this device
  * @report: stands for the free pages that the host is being told of; posted by
  *          the core's call only, which is never made twice at a time
+ * @reported: guest pages that the host was told of by it, ever; the core's
+ *            call's, read anywhere with READ_ONCE
  */
 struct virtio_balloon {
 	struct virtio_device *vdev;
@@ -457,8 +461,10 @@ struct virtio_balloon {
 	bool stats_posted;
 
 	struct virtio_balloon_hint hint;
+	unsigned long hinted;
 	struct page_reporting_dev_info reporter;
 	struct virtio_balloon_batch report;
+	unsigned long reported;
 };
 
 /* host.c */
@@ -550,7 +556,5 @@ void virtio_balloon_set_state(struct virtio_balloon *vb,
 			      enum virtio_balloon_state state);
 void virtio_balloon_set_hint_state(struct virtio_balloon *vb,
 				   enum virtio_balloon_hint_state state);
-void virtio_balloon_note_oom(struct virtio_balloon *vb, unsigned long wanted,
-			     unsigned long freed);
 
 #endif /* _DRIVERS_VIRTIO_BALLOON_H */
