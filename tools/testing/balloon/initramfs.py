@@ -19,7 +19,7 @@ _SOURCES = Path(__file__).resolve().parent / "guest"
 _CACHE = BUILD / "guest"
 _CFLAGS = ["-static", "-O2", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]
 KEPT = 12  # archives in the cache
-_DIRECTORIES = ("bin", "dev", "modules", "proc", "sys", "tmp")
+_DIRECTORIES = ("bin", "dev", "files", "modules", "proc", "sys", "tmp")
 
 
 class BuildError(Exception):
@@ -122,7 +122,7 @@ def _applets(busybox):
     return done.stdout.split()
 
 
-def _assemble(init, busybox, modules):
+def _assemble(init, busybox, modules, files):
     archive = Cpio()
     for name in _DIRECTORIES:
         archive.add(name, stat.S_IFDIR | 0o755)
@@ -134,18 +134,25 @@ def _assemble(init, busybox, modules):
             archive.add(f"bin/{name}", stat.S_IFLNK | 0o777, b"busybox")
     for name, data in modules.items():
         archive.add(f"modules/{name}", stat.S_IFREG | 0o644, data)
+    for name, data in files.items():
+        archive.add(f"files/{name}", stat.S_IFREG | 0o755, data)
     return archive.finish()
 
 
-def build(kernel):
-    """Return the path of the initramfs for a Kernel, making it if need be."""
+def build(kernel, files=()):
+    """Return the path of the initramfs for a Kernel, making it if need be.
+
+    files: paths of files, programs for instance, that the guest is to have in /files.
+    """
     init = build_init().read_bytes()
     busybox = _static_busybox()
     modules = {path.name: _module_bytes(path) for path in (*kernel.modules, kernel.balloon)}
+    files = {Path(path).name: Path(path).read_bytes() for path in files}
+    named = [*modules.items(), ("", b""), *files.items()]
     key = _digest([init, busybox.read_bytes(), Path(__file__).read_bytes(),
-                   *[part for name, data in modules.items() for part in (name.encode(), data)]])
+                   *[part for name, data in named for part in (name.encode(), data)]])
     path = _CACHE / f"initramfs-{key}.cpio"
     if not path.exists():
-        _write_once(path, _assemble(init, busybox, modules))
+        _write_once(path, _assemble(init, busybox, modules, files))
         _drop_old("initramfs-*")
     return path

@@ -24,6 +24,7 @@ class Options:
     balloon     properties of the balloon device, {} for the defaults, None for no balloon;
                 {"deflate-on-oom": True, "free-page-reporting": True}
     modules     modules that init loads, each "name" or "name:parameter=value"
+    files       paths of files that the guest has in /files, executable
     append      more for the kernel command line
     backend     None, or the -object of guest RAM without id and size:
                 "memory-backend-memfd,hugetlb=on,hugetlbsize=2M,prealloc=on"
@@ -40,6 +41,7 @@ class Options:
     machine: str = "pc"
     balloon: dict | None = None
     modules: tuple = ("virtio_balloon",)
+    files: tuple = ()
     append: str = ""
     backend: str | None = None
     trace: tuple = vmtrace.PAGE_EVENTS
@@ -111,7 +113,7 @@ def command_line(kernel, options, folder, accel):
         QEMU, "-nodefaults", "-no-user-config", "-display", "none",
         "-machine", options.machine + (",memory-backend=ram" if options.backend else ""),
         "-smp", str(options.smp), *_acceleration(options, accel), *_memory(options),
-        "-kernel", str(kernel.image), "-initrd", str(initramfs.build(kernel)),
+        "-kernel", str(kernel.image), "-initrd", str(initramfs.build(kernel, options.files)),
         "-append", f"{_KERNEL_OPTIONS} guest.modules={modules} {options.append}".strip(),
         *_serial_lines(options, folder),
         *(_device(options) if options.balloon is not None else []),

@@ -16,7 +16,7 @@ import kernels
 import scenarios  # pylint: disable=unused-import
 from scenario import SCENARIOS, Run
 
-ON_STOCK = ("N1", "N19")  # by default, besides everything on series
+ON_STOCK = ("N1", "N19", "K1")  # by default, besides everything on series
 
 
 def parse(argv):

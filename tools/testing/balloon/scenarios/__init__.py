@@ -2,4 +2,4 @@
 """All scenarios; importing this package registers them with scenario.SCENARIOS."""
 
 from scenarios import (distro, hinting, hostile, lifecycle, moving, oom, pressure, reporting,
-                       statistics, transports)
+                       selftests, statistics, transports)
