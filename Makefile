@@ -17,8 +17,8 @@ SHELL := /bin/bash
 HOST := python3 tools/testing/balloon
 export KDIR
 
-commands := deps demo test kunit spec coverage mutants lint kernel module vm bench clean
-planned := test-full install-module deb series
+commands := deps demo test kunit spec coverage mutants lint kernel module series vm bench clean
+planned := test-full install-module deb
 
 .PHONY: help base-supported $(commands) $(planned)
 .NOTPARALLEL:
@@ -39,6 +39,7 @@ help:
 	@echo '                or distro (build/distro: the kernel that Debian ships, our module)'
 	@echo '  make module   external module; KDIR=/lib/modules/$$(uname -r)/build for this'
 	@echo '                machine, else for the cloud kernel that Debian ships'
+	@echo '  make series   patches for git am on a $(BASE) tree: build/series-$(BASE); OUT=folder'
 	@echo '  make vm       a guest to play with; VARIANT='
 	@echo '  make bench    stock and series side by side; ONLY=inflate or reporting'
 	@echo '  make deps     install the Debian packages that all this needs'
@@ -59,6 +60,9 @@ kernel: deps base-supported
 
 module: deps base-supported
 	@scripts/module.sh $(BASE)
+
+series: deps base-supported
+	@scripts/series.sh $(BASE)
 
 kunit: deps base-supported
 	@scripts/kunit.sh $(BASE) $(filter debug,$(VARIANT))

@@ -5,6 +5,7 @@
 #                  into its Makefile and Kconfig files.
 # overlay.sh --copy DIR: only what an external module is made of, nothing wired.
 # overlay.sh --digest: print a checksum of all that would be brought.
+# overlay.sh --files: print the files, and which of the kernel's get an entry.
 #
 # Only what differs is written, so that an incremental build stays one, and
 # always as a new file, so that a hard-linked neighbour never changes. Files
@@ -16,7 +17,8 @@ export LC_ALL=C
 
 kconfig=drivers/virtio/balloon/Kconfig
 roots="include drivers mm Documentation tools/testing/selftests"
-wired="drivers/virtio/Makefile drivers/virtio/Kconfig"
+wired="Documentation/subsystem-apis.rst MAINTAINERS drivers/virtio/Kconfig drivers/virtio/Makefile
+	tools/testing/selftests/Makefile"
 
 # project_files: the files whose place here is their place in the kernel.
 project_files() {
@@ -41,6 +43,12 @@ source_of() {
 # shellcheck disable=SC2016 # these are make's variables
 wire() {
 	case $1 in
+	Documentation/subsystem-apis.rst)
+		awk '{ print } $1 == "virt/index" { print "   balloon" }'
+		;;
+	MAINTAINERS)
+		"$ROOT/scripts/wire_maintainers.py" "$ROOT/MAINTAINERS"
+		;;
 	drivers/virtio/Makefile)
 		sed 's|^obj-$(CONFIG_VIRTIO_BALLOON) += virtio_balloon.o$|obj-$(CONFIG_VIRTIO_BALLOON) += balloon/|'
 		;;
@@ -48,6 +56,10 @@ wire() {
 		awk -v source="source \"$kconfig\"\n" '
 			seen && /^config / { print source; seen = 0 }
 			/^config VIRTIO_BALLOON$/ { seen = 1 }
+			{ print }'
+		;;
+	tools/testing/selftests/Makefile)
+		awk '/^TARGETS \+= / && $3 > "balloon" && !done { print "TARGETS += balloon"; done = 1 }
 			{ print }'
 		;;
 	esac
@@ -96,12 +108,18 @@ check_wiring() {
 		mkdir -p "$(dirname "$scratch/$file")"
 		wire "$file" <"$original" >"$scratch/$file"
 		! cmp -s "$original" "$scratch/$file" ||
-			die "$original has no entry for VIRTIO_BALLOON that the series could take over; use an unpatched tree"
+			die "$original has no place for the balloon's entry; use an unpatched tree"
 	done
 }
 
-usage="usage: overlay.sh TREE | --copy DIR | --digest"
+usage="usage: overlay.sh TREE | --copy DIR | --digest | --files"
 case ${1:?$usage} in
+--files)
+	project_files | sort
+	# shellcheck disable=SC2086 # a list
+	printf '%s wired\n' $wired
+	exit
+	;;
 --digest)
 	project_files | sort | while read -r file; do
 		echo "$file $(sha256sum <"$(source_of "$file")")"

@@ -48,6 +48,10 @@ main() {
 	mkdir -p "$results"
 	step lint "$ROOT/scripts/lint.sh" "$base"
 	step kunit "$ROOT/scripts/kunit.sh" "$base"
+	step series env KDIR= OUT="$results/series" \
+		GIT_AUTHOR_NAME=Test GIT_AUTHOR_EMAIL=test@example.org \
+		GIT_COMMITTER_NAME=Test GIT_COMMITTER_EMAIL=test@example.org \
+		"$ROOT/scripts/series.sh" "$base" --check
 	step kernel-stock build_step stock "$ROOT/scripts/kernel.sh" "$base" stock
 	step kernel-series build_step series "$ROOT/scripts/kernel.sh" "$base" series
 	step neighbours "$ROOT/scripts/neighbours.sh" "$base"
