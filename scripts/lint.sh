@@ -171,7 +171,7 @@ mapfile -t shell < <(grep -lrE --exclude-dir={.git,build} '^#!/bin/(ba)?sh' . | 
 mapfile -t python < <(files '*.py')
 mapfile -t rst < <(files 'Documentation/*.rst')
 mapfile -t code < <(files '*.[chS]' '*.py' '*.sh' '*Makefile' '*Kconfig' '*.config' '*.kunitconfig' \
-	'scripts/*' '.ci/*')
+	'scripts/*' '.ci/*' | grep -v '^scripts/series/')
 mapfile -t portable < <(printf '%s\n' "${code[@]}" | grep -vE '^(compat/|scripts/lint.sh$)')
 mapfile -t text < <(files '*' | grep -vE '\.(png|svg)$')
 
