@@ -51,8 +51,7 @@ static void mount_all(void)
 /*
  * The guest boots on one CPU: QEMU 7.2 may run stale code where the kernel
  * patches itself while another CPU translates the same page, and most of the
- * patching is done at boot ("Oops: int3" in about one boot of forty) and as
- * modules are loaded.
+ * patching is done at boot ("Oops: int3" in about one boot of forty).
  */
 static void online_cpus(void)
 {
@@ -136,8 +135,8 @@ int main(void)
 	mlockall(MCL_CURRENT | MCL_FUTURE);
 	cmdline_value("guest.agent", serial, sizeof(serial));
 	want_shell = !cmdline_value("guest.shell", scratch, sizeof(scratch));
-	load_modules();
 	online_cpus();
+	load_modules();
 
 	agent = start_agent(serial);
 	if (want_shell)
