@@ -690,17 +690,15 @@ static void page_reporting_begin(struct page_reporting_node *node)
  */
 static unsigned long page_reporting_next(const struct page_reporting_node *node)
 {
-	unsigned long fresh = 0, reserve = 0, next;
+	unsigned long fresh = 0, reserve = 0, next = node->pause;
 	unsigned int i;
 
 	for (i = 0; i < MAX_NR_ZONES; i++) {
 		fresh += node->zones[i].fresh;
 		reserve += node->zones[i].reserve;
 	}
-	if (fresh || reserve || READ_ONCE(node->freed))
-		next = node->pause ?: page_reporting_period();
-	else
-		next = node->pause;
+	if (!next && (fresh || reserve || READ_ONCE(node->freed)))
+		next = page_reporting_period();
 	trace_page_reporting_pass(node->nid, fresh, reserve, node->lately,
 				  node->error, jiffies_to_msecs(next));
 	return next;

@@ -5,7 +5,7 @@
 #                  into its Makefile and Kconfig files.
 # overlay.sh --copy DIR: only what an external module is made of, nothing wired.
 # overlay.sh --digest: print a checksum of all that would be brought.
-# overlay.sh --files: print the files, and which of the kernel's get an entry.
+# overlay.sh --files: print the files, those of the kernel that get an entry too.
 #
 # Only what differs is written, so that an incremental build stays one, and
 # always as a new file, so that a hard-linked neighbour never changes. Files
@@ -117,7 +117,7 @@ case ${1:?$usage} in
 --files)
 	project_files | sort
 	# shellcheck disable=SC2086 # a list
-	printf '%s wired\n' $wired
+	printf '%s\n' $wired
 	exit
 	;;
 --digest)

@@ -42,7 +42,7 @@ originals() {
 	local file
 
 	git init -q -b series "$work/repo"
-	while read -r file _; do
+	while read -r file; do
 		[ -f "$source/$file" ] || continue
 		mkdir -p "$work/repo/$(dirname "$file")"
 		cp "$source/$file" "$work/repo/$file"
@@ -53,13 +53,14 @@ originals() {
 	rm -rf "$work/final/.balloon"
 	git_repo add -A
 	git_repo -c user.name=base -c user.email=base@localhost commit -q -m "$base"
+	git_repo tag base
 }
 
 git_repo() {
 	git -C "$work/repo" -c core.autocrlf=false -c commit.gpgsign=false "$@"
 }
 
-# cut FILE COMMAND: take out what a later patch brings.
+# cut_out FILE COMMAND: take out what a later patch brings.
 cut_out() {
 	local whole=$work/whole
 
@@ -72,29 +73,21 @@ cut_out() {
 # put_files NUMBER: the repository's files as they are after patch NUMBER.
 put_files() {
 	local n file command
+	local -A placed=()
 
 	for ((n = 1; n <= $1; n++)); do
 		while read -r file; do
 			mkdir -p "$(dirname "$work/repo/$file")"
 			cp "$work/final/$file" "$work/repo/$file"
+			placed[$file]=1
 		done < <(directives "$n" file)
 	done
 	for ((n = ${#patches[@]} - 1; n > $1; n--)); do
 		while read -r file command; do
-			[ ! -f "$work/repo/$file" ] || ! placed "$file" "$1" ||
+			[ -z "${placed[$file]:-}" ] ||
 				cut_out "$work/repo/$file" "$command"
 		done < <(directives "$n" before)
 	done
-}
-
-# placed FILE NUMBER: does FILE come with one of the patches up to NUMBER?
-placed() {
-	local n
-
-	for ((n = 1; n <= $2; n++)); do
-		! directives "$n" file | grep -qxF "$1" || return 0
-	done
-	return 1
 }
 
 # check_files: each file is in just one patch.
@@ -104,7 +97,7 @@ check_files() {
 	for ((n = 1; n < ${#patches[@]}; n++)); do
 		directives "$n" file
 	done | sort >"$work/in_patches"
-	sed 's/ .*//' "$work/files" | sort | diff - "$work/in_patches" >"$work/diff" ||
+	sort "$work/files" | diff - "$work/in_patches" >"$work/diff" ||
 		die "scripts/series/ and the project's files differ:"$'\n'"$(grep '^[<>]' "$work/diff")"
 }
 
@@ -125,7 +118,7 @@ commit_all() {
 format() {
 	git_repo config branch.series.description "$(message 0)"
 	git_repo format-patch -q --cover-letter --cover-from-description=subject \
-		--subject-prefix="PATCH $base" -o "$work/out" HEAD~$((${#patches[@]} - 1))
+		--subject-prefix="PATCH $base" -o "$work/out" base..series
 	mv "$work/out"/0000-cover-letter.{patch,txt}
 	mkdir -p "$(dirname "$out")"
 	rm -rf "$out.part"
@@ -135,7 +128,7 @@ format() {
 
 # check_am: the patches apply to the base, and give what the overlay gives.
 check_am() {
-	git_repo checkout -q -b applied HEAD~$((${#patches[@]} - 1))
+	git_repo checkout -q -b applied base
 	git_repo -c user.name=am -c user.email=am@localhost am -q "$out"/*.patch &&
 		git_repo diff --exit-code series
 }
@@ -168,21 +161,16 @@ check() {
 	done
 }
 
-# configure_as HOW: the guest's configuration but for one thing.
-configure_as() {
-	printf '%s\n' "$2" >"$work/fragment"
-	configure "$ROOT/tools/testing/balloon/guest.config" "$work/fragment"
-}
-
 # prove: build after each patch, in a tree of its own.
 prove() {
-	local n tree how setting
+	local n=0 commit tree how setting
 
 	tree=$CACHE/trees/$(tree_key "$source")-prove
 	open_tree "$source" "$tree"
-	for ((n = 1; n < ${#patches[@]}; n++)); do
-		git_repo checkout -q "series~$((${#patches[@]} - 1 - n))"
-		rsync_repo "$tree"
+	for commit in $(git_repo rev-list --reverse base..series); do
+		n=$((n + 1))
+		git_repo checkout -q "$commit"
+		update_tree "$tree"
 		while IFS=: read -r how setting; do
 			report "patch $n builds: $how" build_as "$tree" "$n-$how" "$setting"
 		done <<-'END'
@@ -194,11 +182,11 @@ prove() {
 	done
 }
 
-# rsync_repo TREE: TREE's files as the repository has them; what it has not, goes.
-rsync_repo() {
+# update_tree TREE: TREE's files as the repository has them; what it has not, goes.
+update_tree() {
 	local file
 
-	while read -r file _; do
+	while read -r file; do
 		if [ ! -f "$work/repo/$file" ]; then
 			rm -f "$1/$file"
 		elif ! cmp -s "$work/repo/$file" "$1/$file"; then
@@ -209,9 +197,11 @@ rsync_repo() {
 	done <"$work/files"
 }
 
+# build_as TREE NAME SETTING: the guest's configuration but for one thing.
 build_as() (
 	cd "$1"
-	configure_as "$2" "$3"
+	printf '%s\n' "$3" >"$work/fragment"
+	configure "$ROOT/tools/testing/balloon/guest.config" "$work/fragment"
 	kbuild "$2" "$work/build.log" ARCH=x86 bzImage modules
 	! grep -E 'warning:' "$work/build.log"
 )

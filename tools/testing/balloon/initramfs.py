@@ -17,7 +17,8 @@ from kernels import BUILD
 
 _SOURCES = Path(__file__).resolve().parent / "guest"
 _CACHE = BUILD / "guest"
-_CFLAGS = ["-static", "-O2", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]
+_STATIC = ["-static", "-O2", "-Wall", "-Werror"]
+_CFLAGS = ["-D_GNU_SOURCE", "-Wextra"]
 KEPT = 12  # archives in the cache
 _DIRECTORIES = ("bin", "dev", "files", "modules", "proc", "sys", "tmp")
 
@@ -57,23 +58,29 @@ def _tool(name, package):
     return path
 
 
-def _run(command):
+def run(command):
+    """Run a tool that has to succeed, and return what it printed."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BuildError(f"{' '.join(map(str, command))} failed:\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def compile_static(target, sources, flags):
+    """Compile a program of the guest's."""
+    run([_tool("gcc", "gcc libc6-dev"), *_STATIC, *flags, "-o", target, *sources])
 
 
 def build_init():
     """Compile the static init unless it is there, and return its path."""
     files = sorted(_SOURCES.glob("*.[ch]"))
-    key = _digest([file.read_bytes() for file in files] + [" ".join(_CFLAGS).encode()])
+    key = _digest([file.read_bytes() for file in files] + [" ".join(_STATIC + _CFLAGS).encode()])
     path = _CACHE / f"init-{key}"
     if path.exists():
         return path
-    gcc = _tool("gcc", "gcc libc6-dev")
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "init"
-        _run([gcc, *_CFLAGS, "-o", target, *[file for file in files if file.suffix == ".c"]])
+        compile_static(target, [file for file in files if file.suffix == ".c"], _CFLAGS)
         _write_once(path, target.read_bytes(), 0o755)
     return path
 
@@ -85,7 +92,7 @@ def _module_bytes(path):
         return data
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / path.name
-        _run([_tool("strip", "binutils"), "--strip-debug", "-o", target, path])
+        run([_tool("strip", "binutils"), "--strip-debug", "-o", target, path])
         return target.read_bytes()
 
 
@@ -118,8 +125,7 @@ def _static_busybox():
 
 
 def _applets(busybox):
-    done = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True)
-    return done.stdout.split()
+    return run([busybox, "--list"]).split()
 
 
 def _assemble(init, busybox, modules, files):

@@ -2,8 +2,8 @@
 """The programs of tools/testing/selftests/balloon, in a guest."""
 
 import re
-import subprocess
 
+import initramfs
 import kernels
 from machine import MIB
 from scenario import Run, scenario
@@ -13,7 +13,6 @@ ABI = kernels.TOP / "Documentation/ABI/testing/sysfs-bus-virtio-drivers-balloon"
 PROGRAMS = ("attributes", "reporting", "tracing", "memory")
 ALLOWED = "BALLOON_TEST_BIND=1 BALLOON_TEST_OOM=1"
 LONGEST = 900.0  # seconds, for one program
-REST = 60.0  # seconds until what was given back on OOM is taken again
 
 OTHER_DRIVER = "the balloon has another driver, or none"
 OTHER_CORE = "this kernel has another page reporting, or none"
@@ -23,32 +22,24 @@ _RESULT = re.compile(r"^(ok|not ok) \d+ (\S+)(?: # SKIP (.*))?", re.MULTILINE)
 _PLAN = re.compile(r"^1\.\.(\d+)$", re.MULTILINE)
 
 
-def _command(words):
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(map(str, words))} failed:\n{done.stderr[-2000:]}")
-    return done.stdout.strip()
-
-
 def build(base="6.12"):
     """Compile the programs, static, against the base tree's harness; return their paths."""
-    tree = _command([kernels.TOP / "scripts/base.sh", base])
+    tree = initramfs.run([kernels.TOP / "scripts/base.sh", base]).strip()
     folder = kernels.BUILD / "selftests"
     folder.mkdir(parents=True, exist_ok=True)
     # "../kselftest_harness.h": from any folder of the base tree's selftests
-    flags = ["-static", "-O2", "-Wall", "-Werror", "-D_GNU_SOURCE=",
-             f"-I{tree}/tools/testing/selftests/kselftest"]
+    flags = ["-D_GNU_SOURCE=", f"-I{tree}/tools/testing/selftests/kselftest"]
     for name in PROGRAMS:
-        _command(["gcc", *flags, "-o", folder / name, SOURCES / f"{name}.c"])
+        initramfs.compile_static(folder / name, [SOURCES / f"{name}.c"], flags)
     return [folder / name for name in PROGRAMS]
 
 
-def run_program(vm, name, environment=ALLOWED):
+def run_program(vm, name):
     """Run one program; returns (results, output), results being [(test, verdict)].
 
     The verdict is "ok", "not ok", or the reason for which the test was skipped.
     """
-    setting = f"BALLOON_ABI=/files/{ABI.name} {environment}"
+    setting = f"BALLOON_ABI=/files/{ABI.name} {ALLOWED}"
     output = vm.agent.sh(f"cd /files; {setting} ./{name} 2>&1; true", LONGEST)
     return [(test, reason or verdict) for verdict, test, reason in _RESULT.findall(output)], output
 

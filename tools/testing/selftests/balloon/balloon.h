@@ -249,6 +249,16 @@ static inline const char *balloon_await(const struct balloon *b,
 	return NULL;
 }
 
+/* Find a balloon, and see whether its host is told of free pages. */
+static inline const char *balloon_find_reporting(struct balloon *b)
+{
+	const char *why = balloon_find(b);
+
+	if (!why && !balloon_has(b, BALLOON_REPORTING))
+		why = "the host does not offer free page reporting";
+	return why;
+}
+
 /* Whether the kernel's page reporting is the one under test. */
 static inline const char *core_find(void)
 {

@@ -59,6 +59,12 @@ static const char *accounts_at_rest(const struct balloon *b,
 	return "the balloon does not come to rest";
 }
 
+/* Find a balloon, and its accounts at rest. */
+static const char *accounts_find(struct balloon *b, struct accounts *accounts)
+{
+	return balloon_find(b) ?: need_root() ?: accounts_at_rest(b, accounts);
+}
+
 /* All memory that the kernel may use, hot-plugged memory included, in bytes. */
 static unsigned long long ram_size(void)
 {
@@ -84,8 +90,7 @@ FIXTURE(memory) {
 /* A balloon that the guest cannot take back on its own makes MemTotal smaller. */
 FIXTURE_SETUP(memory)
 {
-	const char *why = balloon_find(&self->balloon) ?: need_root() ?:
-			  accounts_at_rest(&self->balloon, &self->before);
+	const char *why = accounts_find(&self->balloon, &self->before);
 
 	if (why)
 		SKIP(return, "%s", why);
@@ -210,8 +215,7 @@ FIXTURE_SETUP(driver)
 
 	if (!getenv("BALLOON_TEST_BIND"))
 		SKIP(return, "BALLOON_TEST_BIND=1 allows it");
-	why = balloon_find(&self->balloon) ?: need_root() ?:
-	      accounts_at_rest(&self->balloon, &self->before);
+	why = accounts_find(&self->balloon, &self->before);
 	if (why)
 		SKIP(return, "%s", why);
 	self->full = self->before.total;
@@ -276,8 +280,7 @@ FIXTURE_SETUP(oom)
 
 	if (!getenv("BALLOON_TEST_OOM"))
 		SKIP(return, "BALLOON_TEST_OOM=1 allows it");
-	why = balloon_find(&self->balloon) ?: need_root() ?:
-	      accounts_at_rest(&self->balloon, &self->before);
+	why = accounts_find(&self->balloon, &self->before);
 	if (why)
 		SKIP(return, "%s", why);
 	ASSERT_EQ(0, balloon_number(&self->balloon, "released_on_oom",

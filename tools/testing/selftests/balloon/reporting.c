@@ -215,11 +215,9 @@ TEST_F_TIMEOUT(counters, freed_memory_is_reported, 120)
 {
 	unsigned long long pages, more, repeated, again, order, told, telling;
 	struct balloon balloon;
-	const char *why = balloon_find(&balloon);
+	const char *why = balloon_find_reporting(&balloon) ?:
+			  counters_settle(&pages);
 
-	if (!why && !balloon_has(&balloon, BALLOON_REPORTING))
-		why = "the host does not offer free page reporting";
-	why = why ?: counters_settle(&pages);
 	if (why)
 		SKIP(return, "%s", why);
 	ASSERT_EQ(0, counter("repeated_pages", &repeated));

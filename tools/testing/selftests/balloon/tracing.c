@@ -153,11 +153,10 @@ FIXTURE(reports) {
 FIXTURE_SETUP(reports)
 {
 	struct balloon balloon;
-	const char *why = need_root() ?: core_find() ?: balloon_find(&balloon);
+	const char *why = need_root() ?: core_find() ?:
+			  balloon_find_reporting(&balloon) ?:
+			  tracing_open(&self->tracing);
 
-	if (!why && !balloon_has(&balloon, BALLOON_REPORTING))
-		why = "the host does not offer free page reporting";
-	why = why ?: tracing_open(&self->tracing);
 	if (why)
 		SKIP(return, "%s", why);
 	ASSERT_EQ(0, file_number(CORE_DELAY, &self->delay));
