@@ -90,6 +90,13 @@ put_files() {
 	done
 }
 
+# check_out: OUT is to be made, or holds patches of an earlier run and nothing else.
+check_out() {
+	[ -d "$out" ] || [ ! -e "$out" ] || die "$out is not a folder"
+	[ ! -d "$out" ] || ! find "$out" -mindepth 1 ! -name '0[0-9][0-9][0-9]-*' | grep -q . ||
+		die "$out holds more than patches, and would be replaced: give OUT= another folder"
+}
+
 # check_files: each file is in just one patch.
 check_files() {
 	local n
@@ -212,6 +219,7 @@ main() {
 	*) die "$usage" ;;
 	esac
 	need git git
+	check_out
 	failed=0
 	source=$("$ROOT/scripts/base.sh" "$base")
 	work=$(mktemp -d)
