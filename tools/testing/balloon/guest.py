@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from waiting import Timeout, wait_until
 
 MAX_LINE = 4096  # as in guest/agent.c
+CHECK = 0.2  # seconds between two looks at whether the guest is alive
 _FRAME = re.compile(rb"\x02(\d+) (\d+) (\d+)\n")
 
 
@@ -124,10 +125,14 @@ class Job:
 
 
 class Agent:
-    """The agent of one guest, on a connected socket."""
+    """The agent of one guest, on a connected socket.
 
-    def __init__(self, sock):
+    While an answer is awaited, check() is called now and then; it raises if none can come.
+    """
+
+    def __init__(self, sock, check):
         self._sock = sock
+        self._check = check
         self._buffer = b""
         self._next_id = 0
         self.boots = []  # boot ids, one for each hello
@@ -151,17 +156,16 @@ class Agent:
             self._buffer += data
 
     def wait_boot(self, check=None, timeout=180.0):
-        """Wait for the agent of a new boot; check() is called now and then, and may raise."""
+        """Wait for the agent of a new boot; check is called instead of the usual one."""
         seen = len(set(self.boots))
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
-            frame = self._frame(time.monotonic() + 0.2)
+            frame = self._frame(time.monotonic() + CHECK)
             if frame and frame[0] == 0:
                 self.boots.append(frame[2].strip())
             if len(set(self.boots)) > seen:
                 return
-            if check:
-                check()
+            (check or self._check)()
         raise Timeout(f"the guest's agent did not start within {timeout:g} s")
 
     def call(self, command, timeout=60.0):
@@ -174,8 +178,11 @@ class Agent:
         self._sock.sendall(line)
         deadline = time.monotonic() + timeout
         while True:
-            frame = self._frame(deadline)
+            frame = self._frame(min(deadline, time.monotonic() + CHECK))
             if frame is None:
+                self._check()
+                if time.monotonic() < deadline:
+                    continue
                 raise Timeout(f"the guest did not answer '{command[:60]}' in {timeout:g} s")
             number, status, text = frame
             if number == 0:

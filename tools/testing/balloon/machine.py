@@ -30,16 +30,33 @@ from qmp import Qmp, QmpClosed
 from waiting import Timeout, wait_until
 
 __all__ = ["BALLOON_PAGE", "GIB", "KIB", "MIB", "VM", "Exact", "GuestFailure", "Machine",
-           "best_accel"]
+           "best_accel", "past_stale_code"]
 
 BALLOON_PAGE = 4096
 KEPT_FAILURES = 20  # folders in build/failed
+STALE = "Oops: int3"
+TRIES = 3  # where QEMU ran stale code
 
 _PR_SET_PDEATHSIG, _PR_SET_THP_DISABLE = 1, 41
 
 
 class GuestFailure(Exception):
     """The guest or QEMU ended, or the guest reset itself, and nobody had asked for it."""
+
+
+class StaleCode(GuestFailure):
+    """QEMU ran code of the guest's after the kernel had patched it: guest/init.c says more."""
+
+
+def past_stale_code(action, *args):
+    """Return action(*args); a guest that died of QEMU's fault is told of, and tried again."""
+    for _ in range(1, TRIES):
+        try:
+            return action(*args)
+        except StaleCode as error:
+            print("# QEMU ran code of the guest's that had been patched, and the guest died: "
+                  f"once more. {'; '.join(getattr(error, '__notes__', ()))}", flush=True)
+    return action(*args)
 
 
 def _child_setup(host_thp):
@@ -135,7 +152,7 @@ class Machine:
         self._listen("agent")
         self._listen("qmp")
         self._spawn(command)
-        self.agent = Agent(self._accept("agent"))
+        self.agent = Agent(self._accept("agent"), self.check_alive)
         self.qmp = Qmp(self._accept("qmp"))
         if self.options.trace:
             self.trace = vmtrace.Trace(self.folder / "trace.log")
@@ -143,7 +160,7 @@ class Machine:
     def start(self):
         """Launch, and wait until the guest's agent answers."""
         self.launch()
-        self.agent.wait_boot(self.check_alive)
+        self.agent.wait_boot()
 
     def stop(self):
         """End QEMU and remove the folder; safe to call again."""
@@ -162,7 +179,7 @@ class Machine:
         """system_reset, and wait for the new boot's agent."""
         self.qmp.command("system_reset")
         # The firmware resets once more of its own, so that says nothing here.
-        self.agent.wait_boot(self._check_process, timeout)
+        self.agent.wait_boot(self._check_process, timeout=timeout)
         self.qmp.poll_events().clear()
 
     def _check_process(self):
@@ -181,8 +198,9 @@ class Machine:
             self._check_process()
             raise
         if any(event["event"] == "RESET" and event["data"]["guest"] for event in events):
-            raise GuestFailure("the guest reset itself; end of its console:\n"
-                               + self.console()[-1500:])
+            console = self.console()
+            kind = StaleCode if STALE in console else GuestFailure
+            raise kind(f"the guest reset itself; end of its console:\n{console[-1500:]}")
 
     def wait(self, condition, what, timeout=60.0, interval=0.02):
         """wait_until() that also ends when the guest dies."""
@@ -319,7 +337,7 @@ def _kvm_boots(kernel):
     machine = Machine(kernel, memory=256 * MIB, accel="kvm", modules=(), trace=())
     try:
         machine.launch()
-        machine.agent.wait_boot(machine.check_alive, timeout=15)
+        machine.agent.wait_boot(timeout=15)
         return True
     except (Timeout, GuestFailure, QmpClosed, ConnectionError):
         return False

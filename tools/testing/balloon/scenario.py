@@ -42,6 +42,13 @@ class Scenario:
     variants: tuple
     stock: dict
 
+    def run(self, kernel, seed, full):
+        """Run it to its end, and return the Run; raise if anything is not as it has to be."""
+        run = Run(self, kernel, seed, full)
+        self.body(run)
+        run.finish()
+        return run
+
 
 def scenario(name, title, variants=("series", "stock", "debug"), stock=None):
     """Register a function as a scenario, for the kernel variants where it means something."""
