@@ -26,8 +26,8 @@ planned := test-full install-module deb
 help:
 	@echo 'Virtio memory balloon for Linux $(BASE). Commands:'
 	@echo
-	@echo '  make demo     boot a guest, move its balloon, print a table, plot it;'
-	@echo '                VARIANT=distro: on the kernel that Debian ships, in two minutes'
+	@echo '  make demo     inflate, deflate, OOM, hinting, reporting in guests: a table, a picture;'
+	@echo '                VARIANT=distro: on the kernel that Debian ships, in three minutes'
 	@echo '  make test     lint, KUnit, scenarios in guests, module build'
 	@echo '  make kunit    unit tests on a user-mode kernel; VARIANT=debug: in a guest with two'
 	@echo '                CPUs on the debug kernel, for a quarter of an hour'
@@ -40,8 +40,8 @@ help:
 	@echo '  make module   external module; KDIR=/lib/modules/$$(uname -r)/build for this'
 	@echo '                machine, else for the cloud kernel that Debian ships'
 	@echo '  make series   patches for git am on a $(BASE) tree: build/series-$(BASE); OUT=folder'
-	@echo '  make vm       a guest to play with; VARIANT='
-	@echo '  make bench    stock and series side by side; ONLY=inflate or reporting'
+	@echo '  make vm       a guest to play with; VARIANT=, DEVICE=free-page-reporting=on,...'
+	@echo '  make bench    stock and series side by side; ONLY=inflate, reporting, oom or hinting'
 	@echo '  make deps     install the Debian packages that all this needs'
 	@echo '  make clean    remove build/; the cache is $${XDG_CACHE_HOME:-~/.cache}/virtio-balloon'
 	@echo
@@ -79,9 +79,13 @@ lint: deps base-supported
 test: deps base-supported
 	@scripts/test.sh $(BASE)
 
-demo vm: deps base-supported
+demo: deps base-supported
 	@scripts/kernel.sh $(BASE) $(VARIANT)
-	@$(HOST)/$@.py --variant $(VARIANT)
+	@$(HOST)/demo.py --variant $(VARIANT)
+
+vm: deps base-supported
+	@scripts/kernel.sh $(BASE) $(VARIANT)
+	@$(HOST)/vm.py --variant $(VARIANT) $(if $(DEVICE),--device $(DEVICE))
 
 bench: deps base-supported
 	@scripts/kernel.sh $(BASE) stock

@@ -38,10 +38,12 @@ def status(vm):
     return vm.qmp.command("query-migrate")
 
 
-def finish(vm, timeout=300.0):
-    """Wait for the migration to complete, and return its Cost."""
+def finish(vm, timeout=300.0, watch=None):
+    """Wait for the migration to complete, and return its Cost; watch() sees each status."""
     def over():
         now = status(vm)
+        if watch and "ram" in now:
+            watch(now)
         if now["status"] in ("failed", "cancelled"):
             raise GuestFailure(f"the migration {now['status']}: {now.get('error-desc')}")
         return now["status"] == "completed" and now
