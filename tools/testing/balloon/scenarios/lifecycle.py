@@ -35,6 +35,19 @@ def _come_and_go(run, vm, size):
     run.check_exact(vm, size)
 
 
+def suspend_to_ram(vm):
+    """S3, and back."""
+    text = "PM: suspend exit"
+    before = vm.console().count(text)
+    vm.agent.sh("(sleep 1; echo mem >/sys/power/state) >/dev/null 2>&1 &")
+    vm.wait(lambda: vm.qmp.command("query-status")["status"] == "suspended",
+            "the guest to go to sleep")
+    vm.qmp.command("system_wakeup")
+    # what is sent to the agent before that is lost
+    vm.wait(lambda: vm.console().count(text) > before, "the guest to wake up")
+    time.sleep(0.5)
+
+
 @scenario("N4", "unbind and bind, rmmod and insmod, idle and inflated", EVERYWHERE)
 def rebind(run):
     """No driver, no balloon; a new driver goes to the target that stands."""

@@ -5,6 +5,7 @@ import time
 
 from machine import GIB, MIB
 from scenario import scenario
+from scenarios.lifecycle import suspend_to_ram
 from scenarios.statistics import watch_statistics
 from vmtrace import COUNT_EVENTS, DRIVER_OK
 
@@ -226,19 +227,6 @@ def offline(run):
         touch_and_free(run, vm, 400 * MIB)
 
 
-def _suspend(vm):
-    """S3, and back."""
-    text = "PM: suspend exit"
-    before = vm.console().count(text)
-    vm.agent.sh("(sleep 1; echo mem >/sys/power/state) >/dev/null 2>&1 &")
-    vm.wait(lambda: vm.qmp.command("query-status")["status"] == "suspended",
-            "the guest to go to sleep")
-    vm.qmp.command("system_wakeup")
-    # what is sent to the agent before that is lost
-    vm.wait(lambda: vm.console().count(text) > before, "the guest to wake up")
-    time.sleep(0.5)
-
-
 @scenario("N7-reporting", "suspended to RAM while free pages are reported: goes on after", stock={
     **SLOW, "kick-before-driver-ok-2": "notifies the statistics queue before DRIVER_OK"})
 def suspend(run):
@@ -246,7 +234,7 @@ def suspend(run):
     with run.vm(memory=GIB, balloon=REPORTING, trace=COUNT_EVENTS) as vm:
         job = vm.agent.start("churn", 100)
         for _ in range(2):
-            _suspend(vm)
+            suspend_to_ram(vm)
             vm.wait_driver()
         job.kill()
         touch_and_free(run, vm, 600 * MIB)
