@@ -971,7 +971,14 @@ static int virtio_balloon_pages_start(struct virtio_balloon *vb)
 	virtio_cread_le(vb->vdev, struct virtio_balloon_config, actual,
 			&vb->actual_told);
 	vb->actual = vb->actual_told;
-	virtio_balloon_config_changed(vb);
+
+	set_bit(VIRTIO_BALLOON_TARGET_CHANGED, &vb->flags);
+	virtio_balloon_read_target(vb);
+	mutex_lock(&vb->accounts);
+	if (vb->target && vb->state == VIRTIO_BALLOON_STATE_IDLE)
+		virtio_balloon_set_state(vb, VIRTIO_BALLOON_STATE_INFLATING);
+	mutex_unlock(&vb->accounts);
+	virtio_balloon_wake(vb);
 	return 0;
 }
 

@@ -355,6 +355,22 @@ static void attributes_follow_the_balloon(struct kunit *test)
 			freed * PAGE_SIZE);
 }
 
+/* From the first moment on the files say what the host asks for. */
+static void attributes_from_the_start(struct kunit *test)
+{
+	char *buf = kunit_kzalloc(test, PAGE_SIZE, GFP_KERNEL);
+	struct fake_host *host = oom_new(test);
+
+	KUNIT_ASSERT_NOT_NULL(test, buf);
+	fake_unbind(host);
+	host->answers = FAKE_NEVER;
+	fake_set_target(host, 700);
+	fake_bind(host);
+	KUNIT_EXPECT_STREQ(test, oom_read(host, "state", buf), "inflating\n");
+	KUNIT_EXPECT_EQ(test, oom_read_bytes(host, "target", buf),
+			700 * PAGE_SIZE);
+}
+
 #ifdef CONFIG_PM_SLEEP
 /* Frozen, there is nobody to notify; afterwards there is. */
 static void oom_freeze_unregisters(struct kunit *test)
@@ -417,6 +433,7 @@ static struct kunit_case oom_cases[] = {
 	KUNIT_CASE_PARAM(floor_is_kept, fake_gen_params),
 	KUNIT_CASE_PARAM(states_follow_the_balloon, fake_gen_params),
 	KUNIT_CASE(attributes_follow_the_balloon),
+	KUNIT_CASE(attributes_from_the_start),
 #ifdef CONFIG_PM_SLEEP
 	KUNIT_CASE_PARAM(oom_freeze_unregisters, fake_gen_params),
 #endif
